@@ -1,6 +1,7 @@
 # make demo   unfold a Swiss roll by every method
+# make quick  lint and a test of every package and every method, in about a minute and a half
 # make test   lint, types and tests
-# Both build their own environment in .venv; all they need is make and Python 3.11 or later.
+# They build their own environment in .venv; all they need is make and Python 3.11 or later.
 
 PYTHON ?= python3
 JOBS ?= 2
@@ -10,14 +11,34 @@ DATA ?= $(or $(MANIFOLDRY_DATA),../shared/data)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Every method once on small data, and a file or two per package.
+QUICK := \
+  tests/test_api.py tests/test_house.py tests/test_imports.py \
+  tests/contract/test_contract.py::test_gives_what_its_card_says \
+  tests/contract/test_contract.py::test_batch_equals_one_by_one \
+  tests/contract/test_contract.py::test_permuted_rows_permute_the_result \
+  tests/contract/test_clusterings.py::test_gives_what_its_card_says \
+  tests/_core/test_check.py tests/_core/test_parameters.py tests/_core/test_values.py \
+  tests/graph/test_graph.py tests/graph/test_search.py \
+  tests/_numerics/test_eigen.py tests/_numerics/test_scaling.py tests/_numerics/test_semidefinite_pairs.py \
+  tests/data/tables/test_delimited.py tests/data/chunked/test_rows.py \
+  tests/data/models/test_round_trip.py::test_every_method_comes_back_with_its_attributes_and_maps \
+  tests/methods/test_isomap.py tests/methods/test_local.py tests/methods/test_umap.py tests/methods/clusters/test_ldlc.py \
+  tests/evaluation/metrics/test_score.py tests/evaluation/diagnosis/test_finding.py \
+  tests/viz/plot/test_plot.py tests/viz/report/test_build.py \
+  tests/cli/test_cli.py tests/cli/test_embed.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check lowest bench experiments heavy docs figures format clean
+.PHONY: help demo quick test lint types check lowest bench experiments heavy docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/app  ## unfold a Swiss roll by every method; pictures and a report in demo/
 	$(BIN)/manifoldry demo
+
+quick: lint  ## lint and a test of every package and every method, in about 90 seconds
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal $(QUICK)
 
 test: lint types check  ## lint, types and tests: all that must pass
 
@@ -30,7 +51,7 @@ types: .venv/dev  ## types of the package
 
 check: .venv/dev  ## tests, without the heavy ones
 	@.ci/chromium
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/_core/test_csgraph.py

@@ -1,11 +1,15 @@
 """Time the same fits by two source trees, in alternating processes, and compare their results.
 
     python benchmarks/before_after.py BEFORE AFTER [--rounds 3] [--only TSNE ...]
+    python benchmarks/before_after.py BEFORE AFTER --results
 
 The trees are clones or work trees of this repository (folders with ``src/manifoldry``). Every measurement is the
 second call in a process of its own, so that imports and compiled loops are not in it; processes of the two trees
 alternate, and the median of the rounds is printed, with the ratio after / before and the relative difference of the
-results (0 for the same bits). Only parameters that keep their names are used, and data that no tree makes.
+results (0 if they are bit-identical). Only parameters that keep their names are used, and data that no tree makes.
+
+With ``--results`` every method and clustering is fitted once per tree to a small roll with one thread, by default and
+with its parameters for tests. Coordinates, labels, new points and the inverse transform are compared.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from typing import Any
 
 import numpy as np
 
+KINDS = ("methods", "clusterings")
+"""Cards of a tree; ``manifoldry.methods()`` was the name of ``list_methods`` before the package had folders."""
 IMPORT_CODE = "import time; t = time.perf_counter(); import manifoldry; {first}; print(time.perf_counter() - t)"
 IMPORTS = {
     "import": "manifoldry.Isomap",
@@ -103,6 +109,46 @@ def run_cell(name: str, save: str) -> None:
     print(seconds)
 
 
+def save_results(save: str) -> None:
+    """Fit every method and clustering to a small roll and save all arrays that they give."""
+    import manifoldry
+
+    X, new = np.abs(roll(150)), np.abs(roll(170)[150:])  # nonnegative, so that NMF takes them too
+    arrays: dict[str, np.ndarray] = {}
+    listed = [getattr(manifoldry, f"list_{kind}", None) or getattr(manifoldry, kind) for kind in KINDS]
+    for card in (card for cards in listed for card in cards()):
+        for kind, settings in (("", {}), (" (test)", dict(card.test_params))):
+            settings |= {"n_jobs": 1} if "n_jobs" in card.cls().get_params() else {}
+            name = f"{card.name}{kind}"
+            try:
+                model = card.cls(**settings).fit(X)
+            except ValueError as error:  # a method for graphs or targets only; both trees must agree on that
+                arrays[f"{name} error"] = np.array([type(error).__name__])
+                continue
+            fitted = {key: getattr(model, key, None) for key in ("embedding_", "labels_")}
+            fitted |= {key: getattr(model, key)(new) for key in ("transform", "predict") if hasattr(model, key)}
+            if hasattr(model, "inverse_transform"):
+                fitted["inverse_transform"] = model.inverse_transform(model.embedding_[:20])
+            arrays |= {f"{name} {key}": np.asarray(value) for key, value in fitted.items() if value is not None}
+    np.savez(save, **arrays)
+    print(len(arrays))
+
+
+def compare_results(trees: list[Path], folder: Path) -> None:
+    """Print every result that differs between the trees, and how many are bit-identical."""
+    files = [folder / f"results{side}.npz" for side in range(2)]
+    for tree, file in zip(trees, files, strict=True):
+        timed(tree, [__file__, "--save-results", str(file)])
+    before, after = (dict(np.load(file)) for file in files)
+    for name in sorted(before.keys() ^ after.keys()):
+        print(f"{name:45} only {'before' if name in before else 'after'}")
+    common = before.keys() & after.keys()
+    differing = [name for name in sorted(common) if before[name].tobytes() != after[name].tobytes()]
+    for name in differing:
+        print(f"{name:45} {relative_difference(before[name], after[name]):10.1e}")
+    print(f"{len(common) - len(differing)} of {len(common)} results are bit-identical.")
+
+
 def timed(tree: Path, words: list[str]) -> float:
     """Run a command with a tree's package and return the number that it prints."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
@@ -136,7 +182,7 @@ def relative_difference(A: np.ndarray, B: np.ndarray) -> float:
     """Return |A - B| / |A|, for labels the share that differs."""
     if A.shape != B.shape:
         return np.inf
-    if A.dtype.kind == "i":
+    if A.dtype.kind != "f":
         return float((A != B).mean())
     return float(np.linalg.norm(A - B) / np.linalg.norm(A))
 
@@ -146,10 +192,15 @@ def main() -> None:
     parser.add_argument("trees", nargs="*", type=Path, metavar="TREE", help="before, after")
     parser.add_argument("--rounds", type=int, default=3, help="processes per tree and fit (3)")
     parser.add_argument("--only", nargs="*", choices=[*IMPORTS, *CELLS], default=[*IMPORTS, *CELLS], metavar="NAME")
+    parser.add_argument("--results", action="store_true", help="compare the results of every method, without times")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--save-results", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
         run_cell(*options.cell)
+        return
+    if options.save_results:
+        save_results(options.save_results)
         return
     if len(options.trees) != 2:
         parser.error("name two trees, before and after")
@@ -157,8 +208,11 @@ def main() -> None:
     if missing:
         parser.error(f"no src/manifoldry in {', '.join(missing)}")
     trees = [tree.resolve() for tree in options.trees]
-    print(f"{'':28} {'before':>8} {'after':>8} {'ratio':>6} {'difference':>10}")
     with tempfile.TemporaryDirectory() as folder:
+        if options.results:
+            compare_results(trees, Path(folder))
+            return
+        print(f"{'':28} {'before':>8} {'after':>8} {'ratio':>6} {'difference':>10}")
         for name in options.only:
             compare(name, trees, options.rounds, Path(folder))
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from contact_sheet import Panel, draw
-from manifoldry import Comparison, compare, datasets
+from manifoldry import compare, datasets
+from manifoldry.evaluation.selection._comparison import Comparison
 from manifoldry.evaluation.selection._objectives import PURPOSES
 from real_sets import SETS, RealSet
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from manifoldry import RowBlocks, datasets, row_blocks
+from manifoldry import datasets, row_blocks
+from manifoldry.data._chunked import RowBlocks
 
 N_COLUMNS, N_NEAREST = 50, 10
 BLOCK_ROWS = 65_536

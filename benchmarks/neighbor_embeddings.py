@@ -135,7 +135,7 @@ def divergence(X: np.ndarray):
     """Return the function from a layout to its Kullback-Leibler divergence from perplexity 30, Z to 1e-4."""
     from manifoldry._core.run import Run
     from manifoldry._numerics.descent.divergence import JointDivergence
-    from manifoldry._numerics.geometry.entropic import negative_entropy, perplexity_probabilities
+    from manifoldry._numerics.geometry.neighbor_affinity import negative_entropy, perplexity_probabilities
     from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
     from manifoldry.graph._search import NeighborRule, neighbor_graph
 

@@ -30,7 +30,7 @@ from contact_sheet import Panel, draw
 from manifoldry import metrics
 from manifoldry._core.registry import METHODS
 from manifoldry._core.values import FloatArray
-from manifoldry._numerics.plot_checks import PLOT_CELLS
+from manifoldry._numerics.plot_checks import PLOT_CELLS, distinct_places
 from real_sets import SEED, SETS, RealSet
 from tables import Table
 
@@ -96,7 +96,7 @@ def share_of_places(Y: FloatArray) -> float:
     """Return the distinct places of a plot of Y, relative to those of as many uniform points."""
     n_cells = PLOT_CELLS ** min(2, Y.shape[1])
     expected = -n_cells * np.expm1(len(Y) * np.log1p(-1 / n_cells))
-    return metrics.distinct_places(Y) / expected
+    return distinct_places(Y) / expected
 
 
 def predicted(Y: FloatArray, data: RealSet) -> float | None:

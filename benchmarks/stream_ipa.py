@@ -30,7 +30,7 @@ from manifoldry._core.chunks import Pairwise, rows_per_block
 from manifoldry._core.run import Run
 from manifoldry.data._chunked.sampling import RowMoments, merged_moments, row_moments
 from manifoldry.data.datasets._curves import archimedean_length
-from manifoldry.data.datasets._rolled import ROLL_HOLE, ROLL_TURNS
+from manifoldry.data.datasets._sheets import ROLL_HOLE, ROLL_TURNS
 from peers import peak_memory
 from tables import ROOT, Table
 

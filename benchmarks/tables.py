@@ -2,7 +2,7 @@
 
 A run that ends early leaves the rows that it has measured.
 
-``docs/build.py`` includes the stored tables in the pages that name them, so no number of a page is typed by hand.
+``docs/build.py`` renders the stored tables in the pages that name them, so no number of a page is typed by hand.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Table:
         if unknown:
             raise ValueError(f"{self.name} has no column {sorted(unknown)}.")
         self.rows.append({**row, "error": error} if error else row)
-        print(_line(self._cells(self.rows[-1])), flush=True)
+        print(_line(row_cells(self.columns, self.rows[-1])), flush=True)
         self._store()
 
     def put(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -63,24 +63,43 @@ class Table:
         self._store()
 
     def _store(self) -> None:
-        """Write the table as Markdown, for the pages, and as JSON, for programs."""
+        """Write the table as JSON; ``docs/build.py`` renders it."""
         RESULTS.mkdir(exist_ok=True)
-        found = {**circumstances(self.packages), "load_before": self.load}
-        lines = [
-            _line(self.columns),
-            _line(["---"] * len(self.columns)),
-            *(_line(self._cells(row)) for row in self.rows),
-        ]
-        text = "\n".join([self.caption, "", *lines, "", f"*{describe(found)}*", ""])
-        (RESULTS / f"{self.name}.md").write_text(text, encoding="utf-8")
-        stored = {"caption": self.caption, **found, "rows": self.rows}
+        stored = {
+            "caption": self.caption,
+            **circumstances(self.packages),
+            "load_before": self.load,
+            "columns": dict(self.columns),
+            "rows": self.rows,
+        }
         (RESULTS / f"{self.name}.json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
-    def _cells(self, row: Mapping[str, Any]) -> list[str]:
-        cells = [_text(row.get(heading), spec) for heading, spec in self.columns.items()]
-        if "error" in row:
-            cells[-1] = row["error"].replace("|", "/")
-        return cells
+
+def render(stored: Mapping[str, Any]) -> str:
+    """Return a stored table as Markdown: caption, rows, and a sentence on the circumstances."""
+    columns = stored["columns"]
+    body = [_line(row_cells(columns, row)) for row in stored["rows"]]
+    lines = [_line(columns), _line(["---"] * len(columns)), *body]
+    return "\n".join([stored["caption"], "", *lines, "", f"*{describe(stored)}*", ""])
+
+
+def row_cells(columns: Mapping[str, str], row: Mapping[str, Any]) -> list[str]:
+    """Return the texts of one row; an error fills the last cell."""
+    cells = [_text(row.get(heading), spec) for heading, spec in columns.items()]
+    if "error" in row:
+        cells[-1] = row["error"].replace("|", "/")
+    return cells
+
+
+def describe(found: Mapping[str, Any]) -> str:
+    """Return the circumstances as a sentence."""
+    machine, load = found["machine"], found["load_before"]
+    versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
+    return (
+        f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}; "
+        f"Python {found['python']}, {versions}; commit {found['commit']}, {found['date']}"
+        + ("." if load is None else f"; load average {load:.1f} before the run.")
+    )
 
 
 def circumstances(packages: Sequence[str]) -> dict[str, Any]:
@@ -103,17 +122,6 @@ def circumstances(packages: Sequence[str]) -> dict[str, Any]:
         "commit": _commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def describe(found: Mapping[str, Any]) -> str:
-    """Return the circumstances as a sentence."""
-    machine, load = found["machine"], found["load_before"]
-    versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
-    return (
-        f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}; "
-        f"Python {found['python']}, {versions}; commit {found['commit']}, {found['date']}"
-        + ("." if load is None else f"; load average {load:.1f} before the run.")
-    )
 
 
 def _line(cells: Any) -> str:

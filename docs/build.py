@@ -10,20 +10,25 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import click
 
+import manifoldry
+from manifoldry._core.docstrings import advice_text, bibliography, entries, sections
 from manifoldry._core.parameters import declared, describe
 from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
-from manifoldry.cli._commands.cite import bibliography
-from manifoldry.cli._parameters import fields, sections
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+from tables import render  # noqa: E402
+
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
 WHERE = re.compile(r"(<!-- rows in blocks -->).*?(<!-- rows in blocks end -->)", flags=re.DOTALL)
@@ -48,24 +53,64 @@ def pages() -> dict[Path, str]:
     A page per card, their indices, the pages that include tables of benchmarks or the help of the command line, and
     the copy of the references that is installed with the package.
     """
-    entries = (ROOT / "references.bib").read_text(encoding="utf-8")
-    cards, references = list_methods(), bibliography(entries)
+    bibtex = (ROOT / "references.bib").read_text(encoding="utf-8")
+    cards, references = list_methods(), bibliography(bibtex)
     texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
         ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
     )
-    texts[ROOT / "src" / "manifoldry" / "data" / "references.bib"] = entries
+    texts[ROOT / "src" / "manifoldry" / "data" / "references.bib"] = bibtex
     clusters = list_clusterings()
     texts |= {ROOT / "docs" / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
     texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
     texts[ROOT / "docs" / "coverage.md"] = coverage_page()
+    texts[ROOT / "docs" / "api.md"] = api_page()
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
             texts[path] = with_blocks(with_options(with_benchmarks(text)))
     return texts
+
+
+def api_page() -> str:
+    """Return the API reference: exactly the names in ``manifoldry.__all__`` and in that of each public module."""
+    modules = {f"manifoldry.{name}": getattr(manifoldry, name) for name in manifoldry._MODULES}
+    lines = [
+        "# API reference",
+        "",
+        "These names are stable. Everything else is private and may change: modules whose path has a component that "
+        "starts with an underscore, and attributes that start with one.",
+        "",
+    ]
+    for path, module in {"manifoldry": manifoldry, **modules}.items():
+        lines += [f"## `{path}`", ""]
+        lines += [] if module is manifoldry else [markdown(sections(inspect.getdoc(module) or "")[""]), ""]
+        entries = [_api_entry(path, name, getattr(module, name)) for name in sorted(module.__all__, key=str.casefold)]
+        lines += [*entries, ""]
+    return "\n".join(lines)
+
+
+def _api_entry(path: str, name: str, value: Any) -> str:
+    """Return one public name of the API reference: signature, summary and parameters, or a link to its page."""
+    text = sections(inspect.getdoc(value) or "")
+    summary = markdown(" ".join(text[""].split("\n\n")[0].split()))
+    if inspect.ismodule(value):
+        return f"- [`{name}`](#{path}{name}): {summary}"
+    if name in METHODS or name in CLUSTERINGS:
+        return f"- {_linked(name)}: {summary}"
+    if path != "manifoldry" and name in manifoldry.__all__:
+        return f"- `{name}`: the same as `manifoldry.{name}`"
+    if not callable(value):
+        return f"- `{name}`: {type(value).__name__}"
+    plain = inspect.isclass(value) and issubclass(value, (Enum, BaseException))
+    signature = "" if plain else f"({', '.join(inspect.signature(value).parameters)})"
+    lines = [f"- `{name}{signature}`: {summary}"]
+    for names, kind, description in entries(text.get("Parameters", "")):
+        entry = f"  - {', '.join(f'`{parameter}`' for parameter in names)}{f' ({kind})' if kind else ''}"
+        lines.append(f"{entry}: {markdown(' '.join(description.split()))}" if description else entry)
+    return "\n".join(lines)
 
 
 def coverage() -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
@@ -127,8 +172,8 @@ def with_benchmarks(text: str) -> str:
     """Return the text with the tables that its comments name, as the benchmarks have stored them."""
 
     def table(found: re.Match[str]) -> str:
-        stored = ROOT / "benchmarks" / "results" / f"{found[2]}.md"
-        lines = stored.read_text(encoding="utf-8") if stored.exists() else "*Not measured yet.*\n"
+        stored = ROOT / "benchmarks" / "results" / f"{found[2]}.json"
+        lines = render(json.loads(stored.read_text("utf-8"))) if stored.exists() else "*Not measured yet.*\n"
         return f"{found[1]}\n\n{lines}\n{found[3]}"
 
     return BENCHMARK.sub(table, text)
@@ -202,14 +247,16 @@ def page(card: Card, references: dict[str, dict[str, str]], figure: Sequence[str
     advice = [f"| {heading} | {getattr(card, field)} |" for heading, field in ADVICE.items()]
     parts = [
         f"# {card.name}",
-        markdown(text[""]),
+        markdown(text[""].replace(f"{advice_text(card.advice)}\n\n", "")),
         *figure,
-        *_notes(text.get("Notes", "")),
+        *([markdown(text["Notes"])] if "Notes" in text else []),
         "\n".join(["| | |", "|---|---|", *advice, f"| Gives | {', '.join(card.gives)} |"]),
         "## Parameters",
         _fields(text["Parameters"], inspect.signature(card.cls).parameters, _allowed(card)),
         "## After fit",
         _fields(text["Attributes"], {}, {}),
+        "## See also",
+        _related(text["See Also"]),
         "## Example",
         f"```python\n{text['Examples']}\n```",
         "## Papers",
@@ -222,12 +269,6 @@ def _figure(card: Card) -> list[str]:
     return [f"![{card.name} of a Swiss roll with a hole](../figures/{card.name}.png)"]
 
 
-def _notes(text: str) -> list[str]:
-    """Return what the notes say beside the references, which the papers repeat in full."""
-    said = re.sub(r"^References: .*", "", text, flags=re.MULTILINE).strip()
-    return [markdown(said)] if said else []
-
-
 def _allowed(card: Card) -> dict[str, str]:
     """Return what each declared parameter may be, in words."""
     return {name: describe(kind) for name, kind in declared(card.cls).items()} if is_dataclass(card.cls) else {}
@@ -235,12 +276,20 @@ def _allowed(card: Card) -> dict[str, str]:
 
 def _fields(section: str, parameters: Mapping[str, inspect.Parameter], allowed: Mapping[str, str]) -> str:
     lines = []
-    for names, kind, description in fields(section):
+    for names, kind, description in entries(section):
         shown = ", ".join(f"`{name}{_default(parameters.get(name))}`" for name in names)
-        kind = allowed.get(names[0], kind) if kind and len(names) == 1 else kind
+        kind = re.sub(r", default=.*$", "", allowed.get(names[0], kind) if len(names) == 1 else kind)
         kind = f" ({kind})" if kind else ""
         lines.append(f"- {shown}{kind}: {markdown(description)}" if description else f"- {shown}{kind}")
     return "\n".join(lines)
+
+
+def _related(section: str) -> str:
+    """Return methods to consider instead as a list of links."""
+    return "\n".join(
+        f"- [{names[0]}]({'../clusterings/' if names[0] in CLUSTERINGS else '../methods/'}{names[0]}.md): {reason}"
+        for names, reason, _ in entries(section)
+    )
 
 
 def _default(parameter: inspect.Parameter | None) -> str:

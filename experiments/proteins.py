@@ -16,7 +16,8 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.spatial import cKDTree
 
 from harness import Lab, experiment, main
-from manifoldry import ClassicalMDS, PatchAlignment, align_patches
+from manifoldry import ClassicalMDS, align_patches
+from manifoldry.methods.unfolding._align_patches import PatchAlignment
 from rules import at_most, equals, no_more
 
 RADII = {b"H": 0.31, b"C": 0.76, b"N": 0.71, b"O": 0.66, b"S": 1.05}

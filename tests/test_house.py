@@ -1,15 +1,38 @@
-"""The rules of the house: short lines of descent, one name for one thing, American spelling, walks that are true."""
+"""The rules of the house: budgets of size, one name for one thing, American spelling, a true map of the code."""
 
 import ast
 import importlib
+import importlib.util
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
-
-import pytest
 
 import manifoldry
 from manifoldry._core.registry import list_clusterings, list_methods
+
+BUDGETS = {
+    "_core": (2_800, 16),
+    "_numerics": (16_750, 81),
+    "graph": (3_350, 13),
+    "data": (9_150, 38),
+    "methods": (19_950, 89),
+    "evaluation": (12_200, 46),
+    "viz": (3_750, 16),
+    "cli": (5_850, 36),
+    ".": (200, 2),
+}
+"""Lines and files that a package may have; "." is the top level. Raising a budget is a decision of its own."""
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 50
+"""Lines of a function without its signature and docstring."""
+MAX_FOLDER_MODULES = 15
+"""Modules of a folder besides ``__init__``."""
+LARGER_FOLDERS = {"_numerics/kernels": 16, "cli/_flow": 17}
+MAX_SINGLE_IMPORTER_MODULES = 57
+"""Modules that exactly one other module imports: most should be merged into it."""
+MAX_OWN_CLASSES = 4
+"""Classes of this package among the base classes of an estimator, including itself, without mixins: for example Isomap,
+GraphEmbedder, Embedder and Estimator."""
 
 SOURCE = Path(manifoldry.__file__).parent
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,29 +47,85 @@ BRITISH = re.compile(
     flags=re.IGNORECASE,
 )
 DIALECT = re.compile(
-    r"\b(?:ties|springs|haste|pressure|stairs|landscapes?|profiles?|brakes?|movers?|flats|borrowed)\b",
+    r"\b(?:ties|springs|haste|pressure|stairs|landscapes?|brakes?|movers?|flats|borrowed)\b",
     flags=re.IGNORECASE,
 )
-"""Words that once stood here for affinities, multipliers, inexactness, penalty, staircase, repulsion, layout kernels,
-adaptive restarts, optimizers, affine subspaces and wrapped estimators."""
+"""Words that once stood here for affinities, multipliers, inexactness, penalty, staircase, repulsion, adaptive
+restarts, optimizers, affine subspaces and wrapped estimators."""
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_an_estimator_has_at_most_three_classes_of_ours(card):
-    ours = [cls.__name__ for cls in card.cls.__mro__ if cls.__module__.startswith("manifoldry")]
-    assert len(ours) <= 3, ours
+def _relative(path):
+    return path.relative_to(SOURCE).as_posix()
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_what_is_no_parameter_does_not_look_like_one(card):
-    parameters = set(card.cls().get_params())
-    for cls in card.cls.__mro__:
-        if not cls.__module__.startswith("manifoldry"):
-            continue
-        plain = [name for name, value in vars(cls).items() if not callable(value) and not name.startswith("_")]
-        values = [name for name in plain if not isinstance(vars(cls)[name], (property, classmethod, staticmethod))]
-        public = [name for name in values if not hasattr(vars(cls)[name], "__get__")]
-        assert set(public) <= parameters, f"{cls.__name__} has attributes that are no parameters"
+def _lines(path):
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_package_keeps_its_budget():
+    lines, files = Counter(), Counter()
+    for path in MODULES:
+        parts = path.relative_to(SOURCE).parts
+        name = parts[0] if len(parts) > 1 else "."
+        lines[name] += _lines(path)
+        files[name] += 1
+    assert set(lines) == set(BUDGETS)
+    assert {name: (lines[name], files[name]) for name in BUDGETS if lines[name] > BUDGETS[name][0]} == {}
+    assert {name: (lines[name], files[name]) for name in BUDGETS if files[name] > BUDGETS[name][1]} == {}
+
+
+def test_files_functions_and_folders_are_small():
+    assert {_relative(path): _lines(path) for path in MODULES if _lines(path) > MAX_FILE_LINES} == {}
+    functions = {}
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                steps = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                length = node.end_lineno - steps[0].lineno + 1 if steps else 0
+                if length > MAX_FUNCTION_LINES:
+                    functions[f"{_relative(path)}:{node.name}"] = length
+    assert functions == {}
+    folders = Counter(_relative(path.parent) for path in MODULES if path.name != "__init__.py")
+    most = {name: LARGER_FOLDERS.get(name, MAX_FOLDER_MODULES) for name in folders}
+    assert {name: count for name, count in folders.items() if count > most[name]} == {}
+
+
+def test_few_modules_have_a_single_importer():
+    single = _load(ROOT / "benchmarks" / "structure.py").single_importer_modules(SOURCE)
+    listed = [f"{name} <- {client}" for name, client in sorted(single.items())]
+    assert len(single) <= MAX_SINGLE_IMPORTER_MODULES, "\n".join(listed)
+
+
+def _own_classes(cls):
+    names = [base.__name__ for base in cls.__mro__ if base.__module__.startswith("manifoldry")]
+    return [name for name in names if not name.endswith("Mixin")]
+
+
+def test_an_estimator_has_few_classes_of_ours():
+    own = {card.name: _own_classes(card.cls) for card in CARDS}
+    assert {name: classes for name, classes in own.items() if len(classes) > MAX_OWN_CLASSES} == {}
+
+
+def test_what_is_no_parameter_does_not_look_like_one():
+    odd = {}
+    for card in CARDS:
+        parameters = set(card.cls().get_params())
+        for cls in card.cls.__mro__:
+            if not cls.__module__.startswith("manifoldry"):
+                continue
+            plain = [name for name, value in vars(cls).items() if not callable(value) and not name.startswith("_")]
+            values = [name for name in plain if not isinstance(vars(cls)[name], (property, classmethod, staticmethod))]
+            public = {name for name in values if not hasattr(vars(cls)[name], "__get__")}
+            if public - parameters:
+                odd[card.name, cls.__name__] = sorted(public - parameters)
+    assert odd == {}
 
 
 def test_one_name_is_one_class():
@@ -54,8 +133,8 @@ def test_one_name_is_one_class():
     for path, tree in TREES.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(str(path.relative_to(SOURCE)))
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+                places[node.name].append(_relative(path))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def test_a_constant_has_one_value():
@@ -65,19 +144,38 @@ def test_a_constant_has_one_value():
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
                 if re.fullmatch(r"[A-Z][A-Z0-9_]+", name):
-                    values[name].setdefault(ast.unparse(node.value), []).append(str(path.relative_to(SOURCE)))
-    assert {name: found for name, found in values.items() if len(found) > 1} == {}
+                    values[name].setdefault(ast.unparse(node.value), []).append(_relative(path))
+    assert {name: texts for name, texts in values.items() if len(texts) > 1} == {}
 
 
 def test_modules_do_not_import_each_other_in_circles():
     names = {".".join(("manifoldry", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
     graph = {}
     for name, path in names.items():
-        found = set()
+        imported = set()
         for node in ast.walk(TREES[path]):
             if isinstance(node, ast.ImportFrom) and node.module:
-                found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & set(names)
-        graph[name] = found - {name, *_types_only(TREES[path], names)}
+                imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & set(names)
+        graph[name] = imported - {name, *_types_only(TREES[path])}
+    _check_no_circle(graph)
+
+
+def test_no_import_of_a_package_needs_what_is_only_half_loaded():
+    """A module loads the packages around each module that it imports first, so these are edges too."""
+    names = {".".join(("manifoldry", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
+    names = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    graph = {}
+    for name, path in names.items():
+        loaded = set()
+        for node in TREES[path].body:  # what a function imports is loaded later
+            if isinstance(node, ast.ImportFrom) and node.module:
+                loaded |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & set(names)
+        around = {".".join(other.split(".")[:i]) for other in loaded for i in range(1, other.count(".") + 1)}
+        graph[name] = {other for other in loaded | around if other != name and not name.startswith(f"{other}.")}
+    _check_no_circle(graph)
+
+
+def _check_no_circle(graph):
     done, path = set(), []
 
     def visit(name):
@@ -94,7 +192,7 @@ def test_modules_do_not_import_each_other_in_circles():
         visit(name)
 
 
-def _types_only(tree, names):
+def _types_only(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for inner in ast.walk(node):
@@ -103,55 +201,44 @@ def _types_only(tree, names):
                     yield from (f"{inner.module}.{alias.name}" for alias in inner.names)
 
 
-TEXTS = [
-    *MODULES,
-    *(ROOT / "tests").rglob("*.py"),
-    *(ROOT / "benchmarks").glob("*.py"),
-    *(ROOT / "experiments").glob("*.py"),
-    *(ROOT / "docs").rglob("*.py"),
-    *(ROOT / "docs").rglob("*.md"),
-    *ROOT.glob("*.md"),
-]
+def test_spelling_is_american():
+    folders = ("src/manifoldry", "tests", "benchmarks", "experiments", "docs")
+    texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
+    british = {}
+    for path in [*texts, *ROOT.glob("*.md")]:
+        if path == Path(__file__) or path.name == "CHANGELOG.md":
+            continue
+        text = re.sub(r"^- .*`\w+\d{4}\w?`$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)  # papers
+        text = re.sub(r"rng\(\"[^\"]*\"\)", "", text)  # the name of a random stream is its seed
+        words = {match[0] for match in BRITISH.finditer(f"{path.stem} {text}")}
+        if words:
+            british[str(path.relative_to(ROOT))] = sorted(words)
+    assert british == {}
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_spelling_is_american(path):
-    if path == Path(__file__) or path.name == "CHANGELOG.md":
-        return
-    assert path.stem == BRITISH.sub("", path.stem)
-    text = re.sub(r"^- .*`\w+\d{4}\w?`$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)  # titles of papers
-    text = re.sub(r"rng\(\"[^\"]*\"\)", "", text)  # the name of a random stream is its seed
-    assert sorted({found[0] for found in BRITISH.finditer(text)}) == []
+def test_names_are_those_of_the_field():
+    odd = {}
+    for path, tree in TREES.items():
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        names |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        words = {name: re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name) for name in names}
+        if any(DIALECT.search(text) for text in words.values()):
+            odd[_relative(path)] = sorted(name for name, text in words.items() if DIALECT.search(text))
+    assert odd == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_names_are_those_of_the_field(path):
-    names = {node.id for node in ast.walk(TREES[path]) if isinstance(node, ast.Name)}
-    names |= {node.arg for node in ast.walk(TREES[path]) if isinstance(node, ast.arg)}
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    names |= {node.name for node in ast.walk(TREES[path]) if isinstance(node, kinds)}
-    words = {name: re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name) for name in names}
-    assert sorted(name for name, text in words.items() if DIALECT.search(text)) == []
-
-
-WALKS = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("\n## ")[1:]
-STEP = re.compile(r"`([\w/]+\.py):([\w.]+)`")
-
-
-@pytest.mark.parametrize("walk", [w for w in WALKS if STEP.search(w)], ids=lambda walk: walk.splitlines()[0])
-def test_the_walks_through_the_code_are_true_and_short(walk):
-    steps = STEP.findall(walk)
-    for file, name in steps:
+def test_the_map_of_the_code_names_what_exists():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
+    assert len(named) > 20
+    missing = []
+    for file, name in named:
         value = importlib.import_module("manifoldry." + file.removesuffix(".py").replace("/", "."))
         for part in name.split("."):
-            value = getattr(value, part)
-        assert callable(value), f"{file}:{name}"
-    numerics = ("graph/_kernels/", "_numerics/kernels/", "_numerics/eigen")
-    before_numerics = {file for file, _ in steps if not file.startswith(numerics)}
-    assert len(before_numerics) <= 8, sorted(before_numerics)
-
-
-def test_the_walks_that_were_promised_are_there():
-    headings = {walk.splitlines()[0].strip() for walk in WALKS if STEP.search(walk)}
-    assert {"Isomap", "TSNE", "IPA", "MVU", "UMAP.transform", "LDLC"} <= headings
-    assert len(headings) == sum(bool(STEP.search(walk)) for walk in WALKS)
+            value = getattr(value, part, None)
+        if value is None:
+            missing.append(f"{file}:{name}")
+    assert missing == []
+    paths = re.findall(r"`((?:_?[a-z]+/)+[\w.]*)`", page)
+    assert [path for path in paths if not (SOURCE / path).exists() and not (ROOT / path).exists()] == []

@@ -23,6 +23,8 @@ from manifoldry._core.parameters import (
     declared,
     describe,
     from_text,
+    parameter,
+    plain_type,
 )
 from manifoldry._core.registry import list_clusterings, list_methods
 from manifoldry.methods._base._estimator import estimator
@@ -198,3 +200,80 @@ def test_sizes_are_tuples_of_positive_integers_and_have_texts():
     assert from_text("shape", "none", Sizes | None) is None
     with pytest.raises(ValueError, match=r"each of it .* or None; got 8\.5"):
         from_text("shape", "8.5", Sizes | None)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (PositiveInt | Literal["auto"] | None, 'int, "auto" or None'),
+        (Literal["a", "b"], '{"a", "b"}'),
+        (Literal["a", "b"] | Annotated[Any, Described("an array of shape (n,)")], '{"a", "b"} or array of shape (n,)'),
+        (Sizes | None, "tuple of int or None"),
+        (dict[str, Any] | None, "dict or None"),
+        (str | Callable[..., Any], "str or callable"),
+        (Literal[1, 2], "{1, 2}"),
+    ],
+)
+def test_a_plain_type_has_no_limits(annotation, text):
+    assert plain_type(annotation) == text
+
+
+def test_a_docstring_is_composed_from_the_texts_of_parameters():
+    @estimator
+    class Base:
+        """Base.
+
+        Attributes
+        ----------
+        graph_ : NeighborGraph
+            The neighbor graph.
+        """
+
+        k: PositiveInt = parameter("Number of neighbors.", default=10)
+        mode: Literal["a", "b"] = parameter("The mode.", default="a")
+
+    @estimator
+    class Model(Base):
+        """Do it.
+
+        It is done.
+
+        Attributes
+        ----------
+        own_ : int
+            A number.
+        graph_
+
+        Examples
+        --------
+        >>> 1
+        1
+        """
+
+        k: PositiveInt = 5
+
+    assert Model.__doc__ == (
+        "Do it.\n\nIt is done.\n\n"
+        "Parameters\n----------\n"
+        "k : int, default=5\n    Number of neighbors.\n"
+        'mode : {"a", "b"}, default="a"\n    The mode.\n\n'
+        "Attributes\n----------\n"
+        "own_ : int\n    A number.\ngraph_ : NeighborGraph\n    The neighbor graph.\n\n"
+        "Examples\n--------\n>>> 1\n1"
+    )
+
+
+def test_a_list_of_parameters_that_a_class_writes_itself_is_kept():
+    @estimator
+    class Model:
+        """Do it.
+
+        Parameters
+        ----------
+        k : int
+            As many as you like.
+        """
+
+        k: PositiveInt = 5
+
+    assert Model.__doc__.endswith("As many as you like.")

@@ -7,7 +7,7 @@ import pytest
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.repulsion import LayoutKernel
-from manifoldry._numerics.repulsion.barnes_hut import MAX_LEAF_POINTS, BarnesHutPotential, morton_codes
+from manifoldry._numerics.repulsion.sums import MAX_LEAF_POINTS, BarnesHutPotential, morton_codes
 
 
 def tree(Y, charges=None, angle=0.5, kernel=None):

@@ -9,7 +9,7 @@ from manifoldry._core.run import Run
 from manifoldry._numerics.descent import optimizer as order_module
 from manifoldry._numerics.descent.divergence import ConditionalDivergence, JointDivergence
 from manifoldry._numerics.descent.optimizer import local_order, renumbered
-from manifoldry._numerics.geometry.entropic import perplexity_probabilities
+from manifoldry._numerics.geometry.neighbor_affinity import perplexity_probabilities
 from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 

@@ -316,7 +316,7 @@ def test_an_unsymmetric_matrix_is_refused(n, form):
         (np.eye(4), 1, {"B": aslinearoperator(np.eye(4))}, "LinearOperator"),
         (np.eye(4), 1, {"null": np.ones(3)}, "one row per row"),
         (np.eye(4), 1, {"null": np.zeros(4)}, "must not be zero"),
-        (np.diag([1.0, 2.0, 3.0]), 1, {"null": np.ones(3)}, "no eigenvectors"),
+        (np.diag([1.0, 2.0, 3.0]), 1, {"null": np.ones(3)}, "not eigenvectors"),
         (1e-200 * np.eye(4), 1, {}, "out of range"),
         (1e200 * np.eye(500), 1, {}, "out of range"),
         (np.eye(4), 1, {"tol": 0.0}, "tol must be positive"),

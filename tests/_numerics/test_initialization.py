@@ -97,7 +97,7 @@ def test_same_seed_same_start():
     ("init", "graph", "sentence"),
     [
         ("pca", True, "needs rows of features or all distances"),
-        ("ipa", True, "init='ipa' needs rows of features, .* take 'spectral' or 'auto'"),
+        ("ipa", True, "init='ipa' needs rows of features, .* use 'spectral' or 'auto'"),
         (
             np.zeros((9, 2)),
             False,

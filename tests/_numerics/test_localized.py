@@ -67,7 +67,7 @@ def test_outliers_of_a_roll_take_no_coordinate(method):
     rng = np.random.default_rng(1)
     X = np.vstack([roll.X, rng.normal(size=(12, 3)) * 300])
     model = method().fit(X)
-    assert "put at the weighted mean of their neighbors" in " ".join(model.diagnostics_["remarks"])
+    assert "placed at the weighted mean of their neighbors" in " ".join(model.diagnostics_["remarks"])
     assert 0 < model.diagnostics_["held_points"] <= 0.05 * len(X)
     assert participation(model.embedding_).min() > 0.02
     with pytest.warns(EmbeddingWarning):

@@ -7,9 +7,8 @@ import pytest
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.repulsion import LayoutKernel
-from manifoldry._numerics.repulsion.barnes_hut import BarnesHutRepulsion
-from manifoldry._numerics.repulsion.exact import ExactRepulsion
 from manifoldry._numerics.repulsion.fft import FFTRepulsion
+from manifoldry._numerics.repulsion.sums import BarnesHutRepulsion, ExactRepulsion
 
 EPS, EPS32 = np.finfo(float).eps, float(np.finfo(np.float32).eps)
 KERNELS = {

@@ -6,7 +6,6 @@ from scipy.interpolate import BSpline
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.repulsion import LayoutKernel
-from manifoldry._numerics.repulsion.exact import ExactRepulsion
 from manifoldry._numerics.repulsion.fft import (
     N_GUARD_NODES,
     SPLINE_DEGREE,
@@ -17,6 +16,7 @@ from manifoldry._numerics.repulsion.fft import (
     Workspace,
     convolve,
 )
+from manifoldry._numerics.repulsion.sums import ExactRepulsion
 
 EPS32 = float(np.finfo(np.float32).eps)
 QUINTIC = BSpline.basis_element(np.arange(7.0), extrapolate=False)

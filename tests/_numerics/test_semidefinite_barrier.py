@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from manifoldry._core.run import Run
 from manifoldry._core.values import Stop
 from manifoldry._numerics.semidefinite import Bands, FrameLayout, PairStretch, StretchOptions, Variance, stretch_out
-from manifoldry._numerics.semidefinite.barrier import Barrier, Misfit
 from manifoldry._numerics.semidefinite.certificate import certify_basis, certify_stretch
+from manifoldry._numerics.semidefinite.frames import Barrier, Misfit
 from manifoldry._numerics.semidefinite.systems import LengthProblem, NewtonStep
 from manifoldry.methods.unfolding._fast_mvu_program import _SmoothProblem, smooth_stretch
 from twins import identity_lengths, least
@@ -318,7 +318,7 @@ def test_a_stopped_stretch_is_inside_its_bands(kept, steps):
 
 def test_upper_bounds_alone_are_refused_for_pieces_with_frames():
     layout, V, B, W = hinged(12)
-    with pytest.raises(ValueError, match="single points"):
+    with pytest.raises(ValueError, match="individual points"):
         stretch_out(PairStretch(sp.csr_array(W)), bands(B, False), layout, V, StretchOptions(), Run(0))
 
 

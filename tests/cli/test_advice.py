@@ -13,9 +13,10 @@ import pytest
 
 import manifoldry
 from manifoldry._core.registry import list_methods
-from manifoldry.cli._advice import MIN_FOREWARNED_ROWS, OPTION_WORDS, PARAMETER_NAMES, as_options, forewarnings
-from manifoldry.cli._flow.evaluation import summary_text
+from manifoldry.cli._answers import summary_text
+from manifoldry.cli._flow.fitting import MIN_ROWS_FOR_EARLY_NOTES, early_notes
 from manifoldry.cli._main import main
+from manifoldry.cli._messages import OPTION_WORDS, PARAMETER_NAMES, as_options
 from manifoldry.cli._parameters import method_parameters
 
 
@@ -45,26 +46,26 @@ def test_python_becomes_options(python, option):
 
 
 def test_ruling_columns_are_told_before_a_long_fit_and_only_then():
-    X = np.random.default_rng(0).normal(size=(MIN_FOREWARNED_ROWS, 5)) * [1, 1, 1, 1, 1000]
+    X = np.random.default_rng(0).normal(size=(MIN_ROWS_FOR_EARLY_NOTES, 5)) * [1, 1, 1, 1, 1000]
     names = ("a", "b", "c", "d", "salary")
-    (told,) = forewarnings(X, names)
+    (told,) = early_notes(X, names)
     assert told.startswith("Column 'salary' holds")
     assert "--scale standard" in told
-    assert not list(forewarnings(X[:-1], names))
-    assert not list(forewarnings(X, names, "cosine"))
-    assert not list(forewarnings(X / X.std(axis=0), names))
+    assert not list(early_notes(X[:-1], names))
+    assert not list(early_notes(X, names, "cosine"))
+    assert not list(early_notes(X / X.std(axis=0), names))
 
 
 def test_counts_are_told_of_too():
-    X = np.random.default_rng(0).negative_binomial(0.3, 0.02, size=(MIN_FOREWARNED_ROWS, 8)).astype(float)
-    (told,) = forewarnings(X, tuple("abcdefgh"))
+    X = np.random.default_rng(0).negative_binomial(0.3, 0.02, size=(MIN_ROWS_FOR_EARLY_NOTES, 8)).astype(float)
+    (told,) = early_notes(X, tuple("abcdefgh"))
     assert "counts" in told
     assert "--scale log1p" in told
 
 
 def test_embed_tells_it_as_a_note_unless_quiet(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    np.save("x.npy", np.random.default_rng(0).normal(size=(MIN_FOREWARNED_ROWS, 4)) * [1, 1, 1, 1000])
+    np.save("x.npy", np.random.default_rng(0).normal(size=(MIN_ROWS_FOR_EARLY_NOTES, 4)) * [1, 1, 1, 1000])
     asked = ["embed", "x.npy", "--method", "pca", "--no-report", "--force", "--scale", "none"]
     assert main(asked) == 0
     out, err = capsys.readouterr()
@@ -96,8 +97,10 @@ def test_the_summary_tells_settings_and_causes_first():
         "outputs": {},
     }
     said = " ".join(summary_text(record).split())  # as wide as the terminal
-    assert "9 rows of 1 column in 2 dimensions" in said
-    assert "Settings: --scale robust, --pca 7, n_neighbors 8, min_dist 0.5, seed 3; the rest as usual." in said
+    assert "(9 rows, 1 column) in 2 dimensions" in said
+    assert (
+        "Settings: --scale robust, --pca 7, n_neighbors 8, min_dist 0.5, seed 3; all others at their defaults." in said
+    )
     assert said.index("A cause.") < said.index("A symptom.")
 
 
@@ -105,7 +108,7 @@ def test_one_column_gives_one_coordinate(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one.csv").write_text("width\n" + "\n".join(str(i**1.5) for i in range(40)))
     assert main(["embed", "one.csv", "--no-report", "--method", "pca"]) == 0
-    assert "40 rows of 1 column in 1 dimension" in capsys.readouterr().out
+    assert "(40 rows, 1 column) in 1 dimension" in capsys.readouterr().out
     assert (tmp_path / "one_embedding.csv").read_text().startswith("row,y0\n")
     assert main(["rerun", "one_run.json"]) == 0
 
@@ -124,11 +127,11 @@ def test_a_disk_that_is_full_is_told_with_what_is_there(tmp_path, monkeypatch, c
 def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("os.access", lambda _, mode, **__: mode != os.W_OK)
     assert main(["embed", "iris", "--method", "pca", "--folder", str(tmp_path)]) == 1
-    assert "cannot be written to, so 'iris_embedding.csv' needs another place" in capsys.readouterr().err
+    assert "is not writable; choose another folder for 'iris_embedding.csv'" in capsys.readouterr().err
 
 
 def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys):
-    monkeypatch.setattr("manifoldry.cli._flow.embed.run_embedding", lambda: None)
+    monkeypatch.setattr("manifoldry.cli._flow.embed.embed_table", lambda: None)
     assert main(["embed", "iris"]) == 1
     assert "This is a bug in manifoldry; please report it: TypeError" in capsys.readouterr().err
 
@@ -179,7 +182,7 @@ def test_the_command_line_says_nothing_of_python(tmp_path, monkeypatch, capsys):
         (["embed", "x.csv", "--scale", "log1p"], "--scale log1p needs values above -1"),
         (["embed", "x.csv", "--method", "tsne", "--perplexity", "-1"], "--perplexity must be"),
         (["embed", "x.csv", "--method", "isomap", "--n-neighbors", "99"], "--n-neighbors"),
-        (["embed", "x.csv", "--method", "mvu", "--blocks"], "Or leave --blocks out."),
+        (["embed", "x.csv", "--method", "mvu", "--blocks"], "Or leave --chunked out."),
         (["embed", "x.csv", "--format", "images"], "and --format images reads a folder"),
         (["embed", "x.csv", "--method", "pca", "-o", "gaps.csv"], "unless asked for (--force)."),
     ):

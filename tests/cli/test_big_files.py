@@ -14,8 +14,8 @@ import pytest
 from helpers import DEADLINE
 from manifoldry import datasets, load
 from manifoldry.cli._commands import main
-from manifoldry.cli._flow.chunked_tables import reason_for_blocks
-from manifoldry.cli._flow.evaluation import Judgment
+from manifoldry.cli._flow.chunked_tables import chunking_reason
+from manifoldry.cli._flow.results import Evaluation
 from manifoldry.data._tables import ReadOptions
 
 pa = pytest.importorskip("pyarrow")
@@ -27,7 +27,7 @@ PROGRAM = """
 import pathlib, sys, time
 import manifoldry.data._chunked.checkpoint, manifoldry._core.chunks, manifoldry.methods.unfolding._ipa
 from manifoldry.cli._commands import main
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._progress import ProgressReporter
 manifoldry.data._chunked.checkpoint.CHECKPOINT_SECONDS = 0.0
 manifoldry._core.chunks.MAX_BLOCK_ROWS = 256
 manifoldry.methods.unfolding._ipa.MAX_SAMPLE = 500
@@ -37,7 +37,7 @@ def show(self, progress):
         pathlib.Path(".reached").touch()
         time.sleep(600)
 
-Watch.show = show
+ProgressReporter.show = show
 sys.exit(main({arguments}))
 """
 """The program with small blocks, which waits to be killed in the middle of a stage."""
@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("manifoldry._core.chunks.MAX_BLOCK_ROWS", 256)
     monkeypatch.setattr("manifoldry.methods.unfolding._ipa.MAX_SAMPLE", 500)
     for module in ("_flow.embed", "_flow.chunked"):  # figures and findings have tests of their own, and take seconds
-        monkeypatch.setattr(f"manifoldry.cli.{module}.judge", lambda *_: Judgment(None, None))
+        monkeypatch.setattr(f"manifoldry.cli.{module}.evaluate", lambda *_: Evaluation(None, None))
     X = datasets.swiss_roll(N, random_state=1).X
     columns = {
         "name": [f"r{i}" for i in range(N)],
@@ -99,9 +99,9 @@ def test_a_run_killed_while_fitting_and_while_placing_goes_on_to_the_same_bytes(
     begun = {path.name for path in kept.glob("*.npz")}
     assert len(begun) >= 2  # the sample, and overlaps of some blocks
     assert main([*arguments, "--method", "pca", "--resume"]) == 2
-    assert "was another one (by its method" in capsys.readouterr().err
+    assert "had another method" in capsys.readouterr().err
     assert main(arguments) == 2
-    assert "--resume goes on with it" in capsys.readouterr().err
+    assert "--resume continues it" in capsys.readouterr().err
     killed([*arguments, "--resume"], "rows")
     assert {path.name for path in kept.glob("*.npz")} == begun  # another process knows the passes by the same names
     model = folder / "out.csv.parts" / "model.mfy"
@@ -114,8 +114,8 @@ def test_a_run_killed_while_fitting_and_while_placing_goes_on_to_the_same_bytes(
     assert (folder / "out.csv").read_bytes() == (folder / "whole.csv").read_bytes()
     assert not (folder / "out.csv.parts").exists()
     records = [json.loads((folder / name).read_text()) for name in ("whole.json", "rows_run.json")]
-    assert records[0]["remarks"][-1].startswith("All rows were placed, at ")
-    assert f"placed, {3 * 256:,} of them by an earlier run, the others at " in records[1]["remarks"][-1]
+    assert records[0]["remarks"][-1].startswith("All rows were transformed, at ")
+    assert f"transformed, {3 * 256:,} of them by the interrupted run, the others at " in records[1]["remarks"][-1]
     assert records[0]["coordinates"] == records[1]["coordinates"]
     assert records[0]["parameters"] == records[1]["parameters"]
 
@@ -126,7 +126,7 @@ def test_a_changed_file_is_not_resumed(folder, capsys):
     (folder / "rows_embedding.csv.parts").mkdir()
     (folder / "rows_embedding.csv.parts" / "task.json").write_text('{"source": "rows.csv 1 1"}')
     assert main([*arguments, "--resume"]) == 2
-    assert "was another one (by its source, " in capsys.readouterr().err
+    assert "had another source, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--scale", "standard"], ["--scale", "robust", "--pca", "2"]])
@@ -163,12 +163,12 @@ def test_scaling_and_axes_of_more_rows_than_a_sample_are_those_of_all(folder, mo
 
 
 def test_auto_chooses_by_a_sample_and_says_so(folder, monkeypatch, capsys):
-    monkeypatch.setattr("manifoldry.cli._flow.choice.methods_for", lambda purpose, n: (["IPA"], ("MVU",)))  # noqa: ARG005
+    monkeypatch.setattr("manifoldry.cli._flow.fitting.methods_for", lambda purpose, n: (["IPA"], ("MVU",)))  # noqa: ARG005
     arguments = ["embed", "rows.parquet", "--blocks", "--no-model", "--label", "kind", "--purpose", "keep-distances"]
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert 'Chosen to "keep distances"' in said.replace("\n", " ")
-    assert "Read in blocks, and fitted to" in said
+    assert "Read in chunks, and fitted to" in said
     assert "rows per second" in said
     assert (folder / "rows_report.html").stat().st_size > 10_000
 
@@ -229,9 +229,11 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, ca
     method = ["--method", "lpp", "--force", "--label", "kind"] if command[0] == "embed" else []
     arguments = [*command, *method, "--blocks", "--output", "out.csv"]
     with monkeypatch.context() as patched:
-        patched.setattr("manifoldry.cli._progress.Watch.show", interrupted)
+        patched.setattr("manifoldry.cli._progress.ProgressReporter.show", interrupted)
         assert main(arguments) == 130
-    assert "What was done is in 'out.csv.parts', and the same command with --resume goes on." in capsys.readouterr().err
+    assert (
+        "The work so far is in 'out.csv.parts'; the same command with --resume continues it." in capsys.readouterr().err
+    )
     assert len(list((folder / "out.csv.parts").glob("0*.npy"))) == 3
     assert main([*arguments, "--resume"]) == 0
     assert not (folder / "out.csv.parts").exists()
@@ -241,13 +243,13 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, ca
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["rows.csv", "--resume"], "is read whole, in one go"),
-        (["rows.csv", "--blocks", "--output", "-"], "need a file of their own"),
+        (["rows.csv", "--resume"], "is read into memory"),
+        (["rows.csv", "--blocks", "--output", "-"], "cannot go to standard output"),
         (["rows.csv", "--blocks", "--output", "x.h5ad"], "end with .npy"),
-        (["-", "--blocks"], "Standard input is not read in blocks"),
-        (["rows.npy", "--blocks", "--label", "3"], "--label is for files with named columns"),
-        (["rows.csv", "--blocks", "--method", "mds"], "cannot be fitted to rows in blocks"),
-        (["rows.npz", "--blocks"], "a NumPy archive, which is not read in blocks"),
+        (["-", "--blocks"], "Standard input cannot be read in chunks"),
+        (["rows.npy", "--blocks", "--label", "3"], "--label needs a file with named columns"),
+        (["rows.csv", "--blocks", "--method", "mds"], "cannot be fitted to"),
+        (["rows.npz", "--blocks"], "a NumPy archive, which cannot be read in chunks"),
         (["rows.csv", "--blocks", "--features", "kind"], "cannot be a feature: it holds text"),
     ],
 )
@@ -263,9 +265,9 @@ def test_a_method_that_cannot_is_refused_before_the_rows_are_read(folder, monkey
     def read(*_):
         raise AssertionError
 
-    monkeypatch.setattr("manifoldry.cli._flow.chunked.block_table", read)
+    monkeypatch.setattr("manifoldry.cli._flow.chunked.open_chunked", read)
     assert main(["embed", "rows.parquet", "--blocks", "--method", "mvu"]) == 2
-    assert "MVU cannot be fitted to rows in blocks" in capsys.readouterr().err
+    assert "MVU cannot be fitted to" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_told_with_how_to_go_on(folder, monkeypatch, capsys):
@@ -276,12 +278,12 @@ def test_a_full_disk_is_told_with_how_to_go_on(folder, monkeypatch, capsys):
     with monkeypatch.context() as patched:
         patched.setattr("manifoldry.cli._flow.chunked.save_blocks", full)
         assert main(arguments) == 1
-    assert "'out.csv.parts', and the same command with --resume goes on." in capsys.readouterr().err
+    assert "'out.csv.parts'; the same command with --resume continues it." in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0
 
 
 def test_the_heading_of_the_page_says_that_rows_are_sampled(folder):
-    assert main(["embed", "rows.parquet", "--blocks", "--method", "ipa", "-q", "--no-model"]) == 0
+    assert main(["embed", "rows.parquet", "--chunked", "--method", "ipa", "-q", "--no-model"]) == 0
     page = (folder / "rows_report.html").read_text(encoding="utf-8")
     assert "<h1>rows.parquet: IPA (a sample of 500 of 1,200 rows)</h1>" in page
 
@@ -289,12 +291,12 @@ def test_the_heading_of_the_page_says_that_rows_are_sampled(folder):
 def test_the_size_in_memory_decides(folder, monkeypatch):
     np.save("rows.npy", np.ones((N, 3), dtype=np.float32))
     sources = ("rows.csv", "rows.parquet", "rows.npy")
-    assert not any(reason_for_blocks(name, ReadOptions(), None) for name in sources)
-    monkeypatch.setattr("manifoldry.cli._flow.chunked_tables.MAX_WHOLE_BYTES", 20_000)
+    assert not any(chunking_reason(name, ReadOptions(), None) for name in sources)
+    monkeypatch.setattr("manifoldry.cli._flow.chunked_tables.MAX_TABLE_BYTES", 20_000)
     for name in sources:
-        assert "more than 0 MB: it is read in blocks" in reason_for_blocks(name, ReadOptions(), None)
-        assert reason_for_blocks(name, ReadOptions(), False) is None
+        assert "more than 0 MB, so it is read in chunks" in chunking_reason(name, ReadOptions(), None)
+        assert chunking_reason(name, ReadOptions(), False) is None
     (folder / "several").mkdir()
     (folder / "several" / "1.parquet").write_bytes((folder / "rows.parquet").read_bytes())
-    assert "folder of files" in reason_for_blocks("several", ReadOptions(), None)
-    assert reason_for_blocks("swiss-roll", ReadOptions(), None) is None
+    assert "folder of files" in chunking_reason("several", ReadOptions(), None)
+    assert chunking_reason("swiss-roll", ReadOptions(), None) is None

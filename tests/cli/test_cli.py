@@ -63,7 +63,7 @@ def test_every_command_is_there_and_has_a_help(name, capsys):
     ("given", "told"),
     [
         (["mehods"], "There is no command 'mehods'; did you mean methods? See manifoldry --help."),
-        (["xyzzy"], f"There is no command 'xyzzy'; there are {', '.join(COMMANDS)}. See manifoldry --help."),
+        (["xyzzy"], f"There is no command 'xyzzy'; choose from {', '.join(COMMANDS)}. See manifoldry --help."),
         (["demo", "--points", "5"], "There is no option --points. See manifoldry demo --help."),
         (
             ["diagnose", "--modl", "x"],
@@ -111,16 +111,16 @@ def test_the_demo_gets_its_options(monkeypatch, tmp_path):
         (ValueError("One\n  two."), 2, "One two."),
         (FileExistsError("It exists."), 2, "It exists."),
         (PermissionError(13, "Permission denied", "out.csv"), 1, "Permission denied: 'out.csv'."),
-        (MemoryError(), 1, "There is not enough memory for this; use fewer rows or another method."),
+        (MemoryError(), 1, "Not enough memory; use fewer rows or another method."),
         (
             KeyError("x"),
             1,
-            "This is a bug in manifoldry; please report it: KeyError: 'x' (MANIFOLDRY_TRACEBACK=1 shows where).",
+            "This is a bug in manifoldry; please report it: KeyError: 'x' (traceback: MANIFOLDRY_TRACEBACK=1).",
         ),
         (
             AssertionError(),
             1,
-            "This is a bug in manifoldry; please report it: AssertionError (MANIFOLDRY_TRACEBACK=1 shows where).",
+            "This is a bug in manifoldry; please report it: AssertionError (traceback: MANIFOLDRY_TRACEBACK=1).",
         ),
     ],
     ids=lambda value: type(value).__name__,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manifoldry.cli._commands import main
-from manifoldry.cli._flow.column_remarks import class_labels, with_remarks
+from manifoldry.cli._flow.tables import class_labels, with_remarks
 from manifoldry.data._tables import Table
 
 N = 60
@@ -44,7 +44,7 @@ def test_a_target_among_the_features_is_told_of():
     few = np.random.default_rng(1).integers(3, 10, N)
     named = table(X=np.column_stack([few, X[:, :2]]), features=("Quality", "b", "c"))
     (remark,) = with_remarks(named).remarks
-    assert "Column 'Quality' has 7 different whole numbers" in remark
+    assert "Column 'Quality' has 7 distinct integers" in remark
     assert "use --label Quality, or --drop Quality." in remark
     (remark,) = with_remarks(table(X=np.column_stack([X[:, :2], few]), features=("b", "c", "v"))).remarks
     assert "Column 'v'" in remark
@@ -115,12 +115,12 @@ def test_other_inputs_are_checked_before_outputs_too(flowers, capsys, name):
 
 def test_an_output_says_one_number_for_one_score(flowers, monkeypatch, capsys):
     monkeypatch.setattr(
-        "manifoldry.cli._flow.evaluation.judged_rows", lambda placed, *_: placed[::2]
+        "manifoldry.cli._flow.results.evaluation_rows", lambda placed, *_: placed[::2]
     )  # as of many rows
     assert main(["embed", "flowers.csv", "--method", "pca", "--no-report", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     (finding,) = [each for each in record["findings"] if each["topic"] == "quality"]
     figures = record["quality"]["figures"]
-    assert finding["sentence"].startswith(f"{figures['knn_kept']['value']:.0%} of the nearest neighbors stay nearest")
+    assert finding["sentence"].startswith(f"{figures['knn_kept']['value']:.0%} of the nearest neighbors are preserved")
     assert finding["value"] == figures["trustworthiness"]["value"]
     assert "30 points" in finding["sentence"]

@@ -13,8 +13,8 @@ from manifoldry.cli import _commands as cli
 from manifoldry.cli._commands.compare import PURPOSE_NAMES
 from manifoldry.cli._main import COMMANDS
 from manifoldry.cli._options import DATASET_NAMES, FORMAT_CHOICES, SCALE_CHOICES
-from manifoldry.data._tables.formats.detect import FORMATS
 from manifoldry.data._tables.preparation import Scale
+from manifoldry.data._tables.source import FORMATS
 from manifoldry.data.datasets import GENERATORS
 from manifoldry.evaluation.selection._objectives import PURPOSES
 

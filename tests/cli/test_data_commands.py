@@ -55,9 +55,9 @@ def test_the_dimension_is_told_in_sentences_first(folder, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "72")
     assert cli.main(["dimension", str(folder / "roll.npy"), "--by-scale", "--local"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("The data have about 2 dimensions (")
-    assert {"By place", "By scale"} <= set(lines)
-    assert any(line.endswith("counts") for line in lines)
+    assert lines[0].startswith("The data has about 2 dimensions (")
+    assert {"By location", "By scale"} <= set(lines)
+    assert any(line.endswith("used") for line in lines)
     assert any(line.endswith("plateau") for line in lines)
     assert max(map(len, lines)) <= 72
 
@@ -123,8 +123,8 @@ def test_coordinates_are_matched_by_name_and_rows_without_are_left_out(folder, t
     arguments = ("score", str(folder / "roll.csv"), str(tmp_path / "some.csv"), *FEATURES, "--id", "name")
     assert cli.main([*arguments]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Better than PCA by ")
-    assert "20 rows of roll.csv have no coordinates and are left out." in err
+    assert out.startswith("Better than PCA in ")
+    assert "20 rows of roll.csv have no coordinates and are not scored." in err
     found = answer(capsys, *arguments)["figures"]["trustworthiness"]
     assert found["value"] == pytest.approx(found["pca"], abs=0.01)  # both are principal components
 

@@ -10,7 +10,7 @@ import pytest
 from manifoldry import load
 from manifoldry.cli._commands import main
 from manifoldry.cli._flow import embed as embedding
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._progress import ProgressReporter
 
 OUTPUTS = ("flowers_embedding.csv", "flowers_model.mfy", "flowers_report.html", "flowers_run.json")
 
@@ -46,7 +46,7 @@ def test_without_a_single_option_all_four_outputs_come_of_the_best_method(flower
     for entry in record["choice"]["ranking"]:
         assert f'"{entry["method"]}"' in page  # a panel of each
     said = capsys.readouterr().out
-    assert said.startswith(f"{record['method']} of flowers.csv: 60 rows of 4 columns in 2 dimensions")
+    assert said.startswith(f"{record['method']} embedded flowers.csv (60 rows, 4 columns) in 2 dimensions")
     assert "trustworthiness" in said
     assert [line.split()[1] for line in said.splitlines()[-4:]] == list(OUTPUTS)
 
@@ -95,7 +95,7 @@ def test_coordinates_go_to_standard_output_and_the_summary_elsewhere(flowers, ca
     assert main(["embed", "flowers.csv", "--method", "pca", "--output", "-", *rest]) == 0
     out, err = capsysbinary.readouterr()
     assert len(out.splitlines()) == 61
-    assert err.startswith(b"PCA of flowers.csv")
+    assert err.startswith(b"PCA embedded flowers.csv")
 
 
 @pytest.mark.parametrize("existing", OUTPUTS)
@@ -131,7 +131,7 @@ def test_force_replaces_what_exists(flowers):
         (["--method", "pca", "--label", "knd"], "There is no column 'knd'"),
         (["--purpose", "features-for-a-classifier"], "name its column with --label"),
         (["--method", "lle", "--target-weight", "0.5"], "name their column with --label"),
-        (["--method", "pca", "--purpose", "see clusters"], "--purpose is for --method auto"),
+        (["--method", "pca", "--purpose", "see clusters"], "--purpose needs --method auto"),
         (["--method", "pca", "--n-components", "9"], "--n-components"),
     ],
 )
@@ -175,7 +175,7 @@ def test_missing_values_are_kept_for_a_method_that_takes_them(flowers, capsys):
         (["--method", "pca"], "PCA needs complete rows"),
         (["--method", "auto"], "a comparison needs complete rows"),
         (["--pca", "2"], "--pca needs complete rows"),
-        (["--blocks"], "read whole"),
+        (["--blocks"], "table in memory"),
     ):
         assert main([*arguments, "--force", *more]) == 2
         assert refused in capsys.readouterr().err
@@ -204,7 +204,7 @@ def test_ctrl_c_in_a_fit_keeps_the_layout_reached(flowers, monkeypatch, capsys):
             pressed.append(progress)
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Watch, "show", press)
+    monkeypatch.setattr(ProgressReporter, "show", press)
     assert main(["embed", "flowers.csv", "--method", "symmetric-sne", "--no-report"]) == 0
     assert "Interrupted in the stage 'descent'" in capsys.readouterr().out
     record = json.loads((flowers / "flowers_run.json").read_text())
@@ -219,7 +219,7 @@ def test_ctrl_c_in_a_comparison_takes_the_best_of_those_done(flowers, monkeypatc
         if progress.stage == "compare" and progress.done == 2:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Watch, "show", press)
+    monkeypatch.setattr(ProgressReporter, "show", press)
     assert main(["embed", "flowers.csv", "--purpose", "keep distances", "--no-report", "-q"]) == 0
     choice = json.loads((flowers / "flowers_run.json").read_text())["choice"]
     assert {entry["method"] for entry in choice["ranking"]} == {"PCA", "IPA"}
@@ -230,7 +230,7 @@ def test_ctrl_c_after_the_fit_keeps_what_is_written(flowers, monkeypatch, capsys
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(embedding, "judge", interrupt)
+    monkeypatch.setattr(embedding, "evaluate", interrupt)
     assert main(["embed", "flowers.csv", "--method", "pca"]) == 130
     said = "Interrupted. Written: flowers_embedding.csv, flowers_model.mfy; not written: flowers_report.html, "
     assert capsys.readouterr().err == f"manifoldry: {said}flowers_run.json.\n"

@@ -18,9 +18,9 @@ from manifoldry import load
 PROGRAM = """
 import pathlib, signal, sys
 from manifoldry.cli._commands import main
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._progress import ProgressReporter
 signal.signal(signal.SIGINT, signal.default_int_handler)
-Watch.show = lambda _, progress: pathlib.Path(".layout").touch() if progress.stage == "layout" else None
+ProgressReporter.show = lambda _, progress: pathlib.Path(".layout").touch() if progress.stage == "layout" else None
 sys.exit(main({arguments}))
 """
 """The program as the test needs it: it hears Ctrl-C also in the background of a shell, and tells when it iterates."""

@@ -156,7 +156,7 @@ def test_three_dimensions_make_a_panel_in_space(server):
         ({"method": "UMAP", "n_components": True}, "must be 2 or 3"),
         ({"method": "UMAP", "parameters": {"n_neighbors": "many"}}, "n_neighbors must be"),
         ({"method": "UMAP", "parameters": {"callback": "print"}}, "has no parameter 'callback'"),
-        ({"method": "UMAP", "parameters": [1]}, "must be an object"),
+        ({"method": "UMAP", "parameters": [1]}, "must map names"),
         ({"method": "KMeans"}, "is a clustering"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_second_embedding_waits_and_the_first_can_be_stopped():
         assert ask(server, "embed", {"method": "TSNE", "parameters": {"max_iter": "1000000", "tol": "0"}})[0] == 202
         status, _, said = ask(server, "embed", {"method": "PCA"})
         assert status == 400
-        assert b"still being embedded" in said
+        assert b"still running" in said
         assert as_json(ask(server, "progress"))["running"]
         ask(server, "stop", {})
         server.session.wait(60)
@@ -230,7 +230,7 @@ def test_saved_sparse_rows_have_their_zeros(folder):
         (RuntimeError("lost"), "This is a bug in manifoldry; please report it: RuntimeError: lost"),
         (KeyError("a"), "This is a bug in manifoldry; please report it: KeyError: 'a'"),
         (ImportError("No module named 'x'"), "No module named 'x'"),
-        (MemoryError(), "There is not enough memory for this; use fewer rows or another method."),
+        (MemoryError(), "Not enough memory; use fewer rows or another method."),
         (ZeroDivisionError("by 0"), "This is a bug in manifoldry; please report it: ZeroDivisionError: by 0"),
         (np.linalg.LinAlgError("SVD did not converge"), "SVD did not converge"),
     ],

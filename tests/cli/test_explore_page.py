@@ -45,7 +45,7 @@ def embed(page, method, **fields):
     for name, value in fields.items():
         page.fill(f"#live-{name}", value)
     page.click("#live button[type=submit]")
-    page.locator("#live-told", has_text=re.compile(f"^{method}.* is there")).wait_for(timeout=60_000)
+    page.locator("#live-told", has_text=re.compile(f"^{method}.* done in")).wait_for(timeout=60_000)
 
 
 def headings(page):
@@ -60,7 +60,7 @@ def test_a_page_embeds_again_and_keeps_what_is_selected(live):
     assert headings(page) == ["Isomap (n_neighbors=9)", "PCA"]
     assert page.evaluate("() => window.Report.selectedIds()") == [f"row {i}" for i in range(7)]
     page.click("#live >> text=Save selected rows")
-    page.locator("#live-told", has_text="7 rows are saved").wait_for()
+    page.locator("#live-told", has_text="7 rows saved").wait_for()
     (saved,) = session.folder.iterdir()
     assert [line.split(",")[0] for line in saved.read_text().splitlines()[1:]] == [f"row {i}" for i in range(7)]
     page.click("text=Remove Isomap")

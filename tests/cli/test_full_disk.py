@@ -11,7 +11,7 @@ from manifoldry import PCA, datasets
 from manifoldry._core.files import new_file
 from manifoldry.cli._commands import main
 from manifoldry.cli._explore import Session
-from manifoldry.cli._flow.record import write_record
+from manifoldry.cli._flow.results import write_record
 from manifoldry.data._chunked.local import ArrayBlocks
 from manifoldry.data._chunked.store import save_blocks
 from manifoldry.data._tables import Table, write_coordinates
@@ -111,12 +111,12 @@ def test_embed_and_transform_in_blocks_go_on_with_more_room(roll, capsys):
         assert main(embed) == 1
     err = capsys.readouterr().err
     assert "model.mfy' cannot be written: the system does not allow a file this large" in err
-    assert "What was done is in 'roll_embedding.csv.parts', and the same command with --resume goes on." in err
+    assert "The work so far is in 'roll_embedding.csv.parts'; the same command with --resume continues it." in err
     assert main([*embed, "--resume"]) == 0
     transform = ["transform", "roll_model.mfy", "roll.npy", "--blocks", "-o", "again.csv", "-q"]
     with full_disk():
         assert main(transform) == 1
-    assert "What was done is in 'again.csv.parts', and the same command with --resume" in capsys.readouterr().err
+    assert "The work so far is in 'again.csv.parts'; the same command with --resume" in capsys.readouterr().err
     assert main([*transform, "--resume"]) == 0
     assert (roll / "again.csv").stat().st_size > LIMIT
 

@@ -9,8 +9,8 @@ import pytest
 import manifoldry
 from manifoldry._core.registry import CLUSTERINGS, list_clusterings, list_methods
 from manifoldry.cli import _commands as cli
-from manifoldry.cli._cards import matching
 from manifoldry.cli._commands.cite import bibtex_entries, references
+from manifoldry.cli._methods import matching
 
 CARDS = list_methods()
 
@@ -59,7 +59,7 @@ def test_filters_and_words_find_methods(capsys):
     wanted = [c for c in CARDS if c.family == "unfolding" and {"inverse", "certificate"} <= set(c.gives)]
     assert [entry["name"] for entry in found] == [card.name for card in wanted]
     assert found[0]["parameters"]["n_components"]["default"] == 2
-    assert cli.main(["methods", "holed", "noisy"]) == 0
+    assert cli.main(["methods", "holes", "noise"]) == 0
     assert "IPA" in capsys.readouterr().out
     assert {card.problem for card in matching(CARDS, [], problem="eigen")} == {"eigen"}
 
@@ -68,9 +68,9 @@ def test_filters_and_words_find_methods(capsys):
     ("words", "told"),
     [
         (["Isomp"], "There is no method 'Isomp'; did you mean Isomap?"),
-        (["xyzzy"], "There is no method 'xyzzy'; there are ClassicalMDS"),
-        (["hole", "xyzzy"], "No method has all of this; manifoldry methods lists them all."),
-        (["isomap", "--family", "linear"], "No method has all of this"),
+        (["xyzzy"], "There is no method 'xyzzy'; choose from ClassicalMDS"),
+        (["hole", "xyzzy"], "No method matches; manifoldry methods lists all of them."),
+        (["isomap", "--family", "linear"], "No method matches"),
     ],
 )
 def test_what_is_not_found_gives_one_sentence_and_code_2(words, told, capsys):

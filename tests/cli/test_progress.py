@@ -7,7 +7,7 @@ import pytest
 
 from manifoldry import TSNE
 from manifoldry._core.run import Progress
-from manifoldry.cli._progress import Bar, Watch, watching
+from manifoldry.cli._progress import ProgressBar, ProgressReporter, progress_reporter
 
 
 class Terminal(io.StringIO):
@@ -32,49 +32,49 @@ def shown(terminal):
 
 
 def test_a_stage_is_timed_also_if_it_fails():
-    watch = Watch()
-    with watch.stage("read"):
+    reporter = ProgressReporter()
+    with reporter.stage("read"):
         pass
-    with pytest.raises(ValueError, match="broken"), watch.stage("fit"):
+    with pytest.raises(ValueError, match="broken"), reporter.stage("fit"):
         raise ValueError("broken")
-    assert list(watch.seconds) == ["read", "fit"]
-    assert all(seconds >= 0 for seconds in watch.seconds.values())
+    assert list(reporter.seconds) == ["read", "fit"]
+    assert all(seconds >= 0 for seconds in reporter.seconds.values())
 
 
 def test_a_subclass_hears_everything_and_can_stop_a_fit():
     heard = []
 
-    class Ear(Watch):
+    class Ear(ProgressReporter):
         def begin(self, text):
             heard.append(f"begin {text}")
 
         def show(self, progress):
             heard.append(progress.stage)
-            self.asked_to_stop = progress.stage == "descent" and progress.done == 3
+            self.stop_requested = progress.stage == "descent" and progress.done == 3
 
         def end(self, text):
             heard.append(f"end {text}")
 
-    watch = Ear()
-    with watch.stage("fit", "fitting"):
-        model = TSNE(callback=watch.callback).fit([[float(i), i % 7] for i in range(40)])
+    reporter = Ear()
+    with reporter.stage("fit", "fitting"):
+        model = TSNE(callback=reporter.callback).fit([[float(i), i % 7] for i in range(40)])
     assert (heard[0], heard[-1]) == ("begin fitting", "end fitting")
     assert model.n_iter_ == heard.count("descent") == 3
 
 
 def test_a_terminal_sees_stage_bar_steps_rate_and_time_left(monkeypatch):
     terminal = attach(monkeypatch)
-    monkeypatch.setattr("manifoldry.cli._progress.MIN_RATED_SECONDS", 0.0)
-    with watching() as watch:
-        assert isinstance(watch, Bar)
-        with watch.stage("fit", "fitting TSNE"):
-            watch.callback(Progress("neighbors", 0, None, 0.0))
+    monkeypatch.setattr("manifoldry.cli._progress.MIN_SECONDS_FOR_RATE", 0.0)
+    with progress_reporter() as reporter:
+        assert isinstance(reporter, ProgressBar)
+        with reporter.stage("fit", "fitting TSNE"):
+            reporter.callback(Progress("neighbors", 0, None, 0.0))
             for done in (1, 50):
-                watch.callback(Progress("descent", done, 200, 0.1))
-            watch._shown.refresh()
-        with watch.stage("choose", "comparing methods"):
-            watch.callback(Progress("compare", 3, 8, 0.2, "UMAP"))
-            watch._shown.refresh()
+                reporter.callback(Progress("descent", done, 200, 0.1))
+            reporter._display.refresh()
+        with reporter.stage("choose", "comparing methods"):
+            reporter.callback(Progress("compare", 3, 8, 0.2, "UMAP"))
+            reporter._display.refresh()
     text = shown(terminal)
     assert re.search(r"fitting TSNE: descent .*50 of 200, [\d,]+/s, \d+ s left", text)
     assert "comparing methods, 3 of 8 done" in text
@@ -84,17 +84,17 @@ def test_a_terminal_sees_stage_bar_steps_rate_and_time_left(monkeypatch):
 
 def test_brackets_in_a_name_are_no_markup(monkeypatch):
     terminal = attach(monkeypatch)
-    with watching() as watch, watch.stage("read", "reading [red]data[/red].csv"):
-        watch._shown.refresh()
+    with progress_reporter() as reporter, reporter.stage("read", "reading [red]data[/red].csv"):
+        reporter._display.refresh()
     assert "reading [red]data[/red].csv" in shown(terminal)
 
 
 def test_nothing_is_shown_where_there_is_no_terminal_or_silence_is_asked_for(monkeypatch):
     terminal = attach(monkeypatch)
-    with watching(shown=False) as watch, watch.stage("fit"):
-        watch.callback(Progress("descent", 1, 2, 0.1))
+    with progress_reporter(shown=False) as reporter, reporter.stage("fit"):
+        reporter.callback(Progress("descent", 1, 2, 0.1))
     assert terminal.getvalue() == ""
     monkeypatch.setattr("sys.stderr", pipe := io.StringIO())
-    with watching() as watch, watch.stage("fit"):
-        watch.callback(Progress("descent", 1, 2, 0.1))
+    with progress_reporter() as reporter, reporter.stage("fit"):
+        reporter.callback(Progress("descent", 1, 2, 0.1))
     assert pipe.getvalue() == ""

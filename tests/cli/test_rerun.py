@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manifoldry.cli._commands import main
-from manifoldry.cli._flow import record as records
+from manifoldry.cli._flow import results as records
 
 
 @pytest.fixture
@@ -27,7 +27,10 @@ def change(path, **fields):
 
 def test_the_same_bits_come_again(folder, capsys):
     assert main(["rerun", "rows_run.json"]) == 0
-    assert capsys.readouterr().out == "rows_embedding_rerun.csv: the coordinates are the same, bit for bit.\n"
+    assert (
+        capsys.readouterr().out
+        == "rows_embedding_rerun.csv: the coordinates are bit-identical to those of the record.\n"
+    )
     assert (folder / "rows_embedding_rerun.csv").read_bytes() == (folder / "rows_embedding.csv").read_bytes()
     assert main(["rerun", "rows_run.json"]) == 2
     assert "exists" in capsys.readouterr().err
@@ -71,7 +74,7 @@ def test_other_bits_give_code_1_and_what_has_changed(folder, capsys):
     )
     assert main(["rerun", "rows_run.json"]) == 1
     said = capsys.readouterr().out
-    assert f"not those of the record; what has changed: numpy 1.0, now {np.__version__}" in said
+    assert f"differ from those of the record; changed since: numpy 1.0, now {np.__version__}" in said
 
 
 def test_a_changed_source_is_refused_unless_asked_for(folder, capsys):
@@ -81,7 +84,7 @@ def test_a_changed_source_is_refused_unless_asked_for(folder, capsys):
     assert "SHA-256" in capsys.readouterr().err
     assert not (folder / "rows_embedding_rerun.csv").exists()
     assert main(["rerun", "rows_run.json", "--any-source"]) == 1
-    assert "what has changed: the source" in capsys.readouterr().out
+    assert "changed since: the source" in capsys.readouterr().out
 
 
 def test_a_source_beside_the_record_is_found_and_one_that_is_gone_is_told(folder, monkeypatch, capsys):
@@ -90,26 +93,26 @@ def test_a_source_beside_the_record_is_found_and_one_that_is_gone_is_told(folder
     assert main(["rerun", "../rows_run.json"]) == 0
     (folder / "rows.csv").unlink()
     assert main(["rerun", "../rows_run.json", "--force"]) == 2
-    assert "neither here nor beside the record" in capsys.readouterr().err
+    assert "neither at this path nor in the folder of the record" in capsys.readouterr().err
 
 
 def test_standard_output_is_no_place_to_compare(folder, capsys):
     assert main(["rerun", "rows_run.json", "--output", "-"]) == 2
-    assert "name one with --output" in capsys.readouterr().err
+    assert "name a file with --output" in capsys.readouterr().err
 
 
 def test_standard_input_cannot_be_read_again(folder, capsys):
     found = json.loads((folder / "rows_run.json").read_text())
     change(folder / "rows_run.json", source={**found["source"], "name": "-", "kind": "standard input"})
     assert main(["rerun", "rows_run.json"]) == 2
-    assert "standard input, which is gone" in capsys.readouterr().err
+    assert "standard input, which was not saved" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("a,b\n1,2\n", "it is not JSON"),
-        ("[1, 2]", "is no run record"),
+        ("[1, 2]", "is not a run record"),
         ('{"format": "manifoldry run record", "version": 99}', "has version 99"),
         ('{"format": "manifoldry run record", "version": 1}', "its field 'source' is missing or damaged"),
         ("[" * 100_000, "it is not JSON"),

@@ -13,10 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from manifoldry import datasets, load
 from manifoldry.cli._commands import main
 from manifoldry.cli._explore import Session
-from manifoldry.cli._flow.scaling import mixed_units, resolved_scale
+from manifoldry.cli._flow.tables import mixed_units, resolved_scale
 from manifoldry.data._tables import read_table
 
-TURN_OFF = "Use --scale none to keep them as they are."
+TURN_OFF = "Use --scale none to keep them unchanged."
 
 
 def named(X):
@@ -39,7 +39,7 @@ def test_columns_of_mixed_units_are_standardized(load_set, some):
     scale, units = resolved_scale("auto", X, named(X))
     assert scale == "standard"
     assert units.share > 0.95
-    assert units.told.endswith(TURN_OFF)
+    assert units.message.endswith(TURN_OFF)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_first_lines_of_embed_say_it_and_the_record_the_model_and_the_page_k
     assert main(["embed", "wine.csv", "--label", "cultivar", "--method", "isomap"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("Column 'proline' holds 99.8% of the squared distances")
-    assert said.index(TURN_OFF) < said.index("Isomap of wine.csv")
+    assert said.index(TURN_OFF) < said.index("Isomap embedded wine.csv")
     record = json.loads((tmp_path / "wine_run.json").read_text())
     assert record["preparation"]["scale"] == "standard"
     assert record["preparation"]["mixed_units"]["share"] == pytest.approx(0.998, abs=1e-3)

@@ -1,9 +1,9 @@
 import pytest
 
-from manifoldry.cli._text import LARGEST_WIDTH, LEAST_WIDTH, aligned, terminal_width, wrapped
+from manifoldry.cli._text import MAX_WIDTH, MIN_WIDTH, aligned, terminal_width, wrapped
 
 
-@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("10", LEAST_WIDTH), ("500", LARGEST_WIDTH)])
+@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("10", MIN_WIDTH), ("500", MAX_WIDTH)])
 def test_the_width_is_that_of_the_terminal_within_bounds(columns, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert terminal_width() == width

@@ -8,7 +8,7 @@ import pytest
 
 from manifoldry import Isomap, KMeans, datasets, save
 from manifoldry.cli._commands import main
-from manifoldry.cli._flow.transform import remembered
+from manifoldry.cli._flow.transform import with_model_options
 from manifoldry.data._tables import ReadOptions
 
 X = np.round(datasets.swiss_roll(80, random_state=1).X, 4)
@@ -44,7 +44,7 @@ def test_the_fitted_rows_get_their_own_places(folder, capsys):
     assert head[0] == "name"
     assert ids == [f"r{i}" for i in range(80)]
     np.testing.assert_allclose(Y, fitted, atol=1e-8)
-    assert capsys.readouterr().out.startswith("80 rows of old.csv placed by Isomap")
+    assert capsys.readouterr().out.startswith("Isomap transformed 80 rows of old.csv")
 
 
 def test_columns_are_found_by_name_and_labels_need_not_be_there(folder):
@@ -65,14 +65,14 @@ def test_a_missing_column_and_an_existing_output_are_refused(folder, capsys):
     assert main(["transform", "old_model.mfy", "old.csv"]) == 2
     assert "'old_embedding.csv' exists" in capsys.readouterr().err
     assert main(["transform", "old_model.mfy", "old.csv", "--scale", "robust", "--force"]) == 2
-    assert "prepares new rows as its own" in capsys.readouterr().err
+    assert "prepares new rows itself" in capsys.readouterr().err
 
 
 def test_coordinates_go_to_standard_output_or_are_told_of_in_json(folder, capsysbinary):
     assert main(["transform", "old_model.mfy", "old.csv", "--output", "-"]) == 0
     out, err = capsysbinary.readouterr()
     assert len(out.splitlines()) == 81
-    assert b"placed by Isomap" in err
+    assert b"Isomap transformed" in err
     assert main(["transform", "old_model.mfy", "old.csv", "-o", "y.npy", "--json"]) == 0
     told = json.loads(capsysbinary.readouterr().out)
     assert told["outputs"]["coordinates"]["path"] == "y.npy"
@@ -96,5 +96,5 @@ def test_a_model_without_a_map_and_a_file_that_is_none_get_a_sentence(folder, ca
 
 def test_options_of_the_command_come_before_those_of_the_model():
     before = {"id": "name", "missing": "impute", "label": "kind", "delimiter": ";"}
-    assert remembered(ReadOptions(), before) == ReadOptions(id="name", missing="impute")
-    assert remembered(ReadOptions(id="key"), before) == ReadOptions(id="key", missing="impute")
+    assert with_model_options(ReadOptions(), before) == ReadOptions(id="name", missing="impute")
+    assert with_model_options(ReadOptions(id="key"), before) == ReadOptions(id="key", missing="impute")

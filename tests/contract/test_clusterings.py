@@ -45,7 +45,9 @@ def documentation(card):
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)
     sections = build.sections(inspect.getdoc(card.cls))
-    return {head: {name for names, _, _ in build.fields(sections[head]) for name in names} for head in sections if head}
+    return {
+        head: {name for names, _, _ in build.entries(sections[head]) for name in names} for head in sections if head
+    }
 
 
 @parametrize_with_checks([make(card) for card in CARDS])
@@ -276,13 +278,3 @@ def test_docstring_describes_parameters_attributes_and_papers(card):
     cited = set(re.findall(r"\b[a-z]+(?:1[89]|20)\d\d[a-z]?\b", inspect.getdoc(card.cls)))
     assert cited <= set(card.papers)
     assert card.name in manifoldry.__all__
-
-
-@each
-def test_defaults_described_as_in_another_are_its_defaults(card):
-    text = inspect.getdoc(card.cls).partition("Attributes\n")[0]
-    classes = {other.name: other.cls for other in CARDS}
-    for names, other in re.findall(r"^(\w[\w, ]*)\n +As in `(\w+)`", text, flags=re.MULTILINE):
-        for name in names.split(", "):
-            theirs = inspect.signature(classes[other]).parameters[name].default
-            assert inspect.signature(card.cls).parameters[name].default == theirs, name

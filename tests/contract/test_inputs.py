@@ -103,7 +103,10 @@ KINDS = {
     "a number": (lambda: 3.0, "one row per point; got a float"),
     "a path": (lambda: "data.csv", "one row per point; got a str"),
     "columns": (lambda: {"a": [1.0, 2.0]}, "got a dict: pass pandas.DataFrame"),
-    "a generator": (lambda: (row for row in sheet()), r"one row per point; got shape \(4,\) from row 0 on: pass list"),
+    "a generator": (
+        lambda: (row for row in sheet()),
+        r"one row per point; got shape \(4,\) from row 0 on: .*pass list",
+    ),
     "a dataset": (lambda: datasets.s_curve(N), "got a Dataset: pass its .X"),
     "a function": (lambda: np.mean, "one row per point; got a"),
     "no rows": (list, "two-dimensional"),

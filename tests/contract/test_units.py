@@ -16,8 +16,7 @@ import manifoldry
 from helpers import among, distances_by_differences, make, rigid_error
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry.graph._faiss import FaissIVF
-from manifoldry.graph._nndescent import NNDescent
+from manifoldry.graph._approximate import FaissIVF, NNDescent
 
 METHODS = {card.name: card for card in manifoldry.list_methods()}
 OWN = [card for card in METHODS.values() if not card.wrapped]

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from helpers import bytes_of
 from manifoldry._core.run import Run
-from manifoldry.graph import _faiss as faiss_ivf
+from manifoldry.graph import _approximate as faiss_ivf
 from manifoldry.graph import _search as search
 from manifoldry.graph._engines import Brute, PyNNDescent
 from manifoldry.graph._search import NeighborRule, neighbor_graph

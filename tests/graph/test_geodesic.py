@@ -313,7 +313,7 @@ def test_memory_is_announced_before_it_is_taken(engine):
 
 def test_more_than_the_machine_has_is_refused_with_advice(engine, monkeypatch):
     monkeypatch.setattr(run_module, "available_memory", lambda: 8 * 180 * 180 - 1)
-    with pytest.raises(MemoryError, match=r"geodesic lengths 180 x 180 .* ask for landmarks \(LandmarkIsomap\) or"):
+    with pytest.raises(MemoryError, match=r"geodesic lengths 180 x 180 .* use landmarks \(LandmarkIsomap\) or"):
         geodesic_lengths(cloud(13), Run(0, 1))
     assert geodesic_lengths(cloud(13), Run(0, 1), np.arange(100))[0].shape == (100, 180)
 

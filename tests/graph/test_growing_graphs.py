@@ -6,11 +6,10 @@ from scipy.sparse import csr_array
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry.graph import _incremental as incremental
-from manifoldry.graph._geodesics import geodesic_lengths
-from manifoldry.graph._incremental import changed_edges, grown_geodesics, grown_lists
+from manifoldry.graph import _geodesics
+from manifoldry.graph._geodesics import changed_edges, geodesic_lengths, grown_geodesics
 from manifoldry.graph._operations import symmetrize
-from manifoldry.graph._search import NeighborRule, neighbor_graph
+from manifoldry.graph._search import NeighborRule, grown_lists, neighbor_graph
 
 
 def points(kind, n, rng):
@@ -56,8 +55,8 @@ def test_lists_that_cannot_be_updated_are_left_to_a_search(rule):
 @pytest.mark.parametrize("n_new", [1, 40, 120])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_updated_geodesics_equal_those_of_a_search_to_the_last_bit(kind, n_new, n_jobs, monkeypatch):
-    monkeypatch.setattr(incremental, "MAX_CHANGED_PATHS_OF_FEW", np.inf)
-    monkeypatch.setattr(incremental, "UPDATED_ROWS", 17)
+    monkeypatch.setattr(_geodesics, "MAX_CHANGED_PATHS_OF_FEW", np.inf)
+    monkeypatch.setattr(_geodesics, "UPDATED_ROWS", 17)
     X = points(kind, 120 + n_new, np.random.default_rng(n_new))
     before, after = (symmetrize(lists_of(rows, 4)[0]) for rows in (X[:120], X))
     run = Run(0, n_jobs)

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from helpers import bytes_of
 from manifoldry import MDS, UMAP, ClassicalMDS
 from manifoldry._core.run import Run
-from manifoldry.graph._metrics import row_map
+from manifoldry.graph._pairwise import row_map
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 
 RNG = np.random.default_rng(0)
@@ -113,7 +113,7 @@ def test_a_row_of_zeros_is_one_from_all_others_by_hellinger():
             "mahalanobis",
             None,
             np.column_stack([X, X[:, 0]]),
-            "with positive eigenvalues; they are .* leave out columns",
+            "with positive eigenvalues; they are .* drop columns",
         ),
         ("mahalanobis", {"V": np.eye(3)}, X, r"a finite V of shape \(10, 10\); got shape \(3, 3\)"),
         ("mahalanobis", {"VI": -V}, X, "needs a VI with positive eigenvalues"),

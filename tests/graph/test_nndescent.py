@@ -7,13 +7,13 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from manifoldry._core.run import Run
-from manifoldry.graph import _nndescent as engine
+from manifoldry.graph import _approximate as engine
 from manifoldry.graph import _search as search
+from manifoldry.graph._approximate import NeighborLists, NNDescent, ProjectionTree
 from manifoldry.graph._engines import N_RECALL_ROWS
 from manifoldry.graph._kernels import nndescent
 from manifoldry.graph._kernels import nndescent as beam
 from manifoldry.graph._kernels import nndescent as rank
-from manifoldry.graph._nndescent import NeighborLists, NNDescent, ProjectionTree
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 EPS = np.finfo(float).eps

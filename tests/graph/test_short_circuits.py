@@ -181,6 +181,6 @@ def test_those_of_a_component_are_not_taken_for_those_of_the_whole():
     model = Isomap(disconnected="apart").fit(two)
     found = model.diagnostics_["short_circuits"]
     assert found.n_points == 300
-    with pytest.raises(ValueError, match="of 300 points, one component of several; got one of 600"):
+    with pytest.raises(ValueError, match="one component with 300 points; got a graph with 600"):
         found.removed_from(model.graph_)
     assert int(model.suggest_n_components()) == 2

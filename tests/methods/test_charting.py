@@ -149,12 +149,12 @@ def test_pieces_are_aligned_by_themselves_and_laid_side_by_side():
     one, flat = plane(150, 1)
     other, bent = plane(150, 2)
     model = ManifoldCharting(n_patches=8)
-    with pytest.warns(UserWarning, match="pieces"):
+    with pytest.warns(UserWarning, match="2 connected components"):
         Y = model.fit_transform(np.r_[one, other + 50.0])
     assert model.diagnostics_["components"] == 2
     assert metrics.procrustes(Y[:150], flat).error < 1e-12
     assert metrics.procrustes(Y[150:], bent).error < 1e-12
-    with pytest.raises(ValueError, match="2 pieces"):
+    with pytest.raises(ValueError, match="2 connected components"):
         ManifoldCharting(n_patches=8, disconnected="raise").fit(np.r_[one, other + 50.0])
 
 

@@ -105,7 +105,7 @@ def test_two_sheets_far_apart_are_laid_side_by_side():
     assert ipa.embedding_[:200, 0].max() < ipa.embedding_[200:, 0].min() or (
         ipa.embedding_[200:, 0].max() < ipa.embedding_[:200, 0].min()
     )
-    with pytest.raises(ValueError, match="in 2 pieces"):
+    with pytest.raises(ValueError, match="has 2 connected components"):
         IPA(disconnected="raise").fit(X)
 
 

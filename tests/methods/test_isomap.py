@@ -285,7 +285,7 @@ def test_two_components_largest(two_sheets):
 
 
 def test_two_components_refused(two_sheets):
-    with pytest.raises(ValueError, match=r"2 components \(of 60, 40 points\)"):
+    with pytest.raises(ValueError, match=r"2 components \(60, 40 points\)"):
         Isomap(n_neighbors=6, disconnected="raise").fit(two_sheets)
 
 

@@ -16,7 +16,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Stop
 from manifoldry._numerics.descent.divergence import ExaggerationSchedule, JointDivergence
 from manifoldry._numerics.descent.negative_sampling import REPULSION_OFFSET, LayoutParameters, NegativeSampling
-from manifoldry._numerics.geometry.entropic import negative_entropy
+from manifoldry._numerics.geometry.neighbor_affinity import negative_entropy
 from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.methods.networks._autoencoder import Autoassociation
 from manifoldry.methods.networks._network import NETWORK_ROWS_PER_TASK, Network

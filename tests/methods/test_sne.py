@@ -12,7 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 from manifoldry import SNE, TSNE, UMAP, NeighborGraph, Stop, SymmetricSNE, datasets, metrics
 from manifoldry._core.run import Run
 from manifoldry._numerics.descent import divergence
-from manifoldry._numerics.geometry.entropic import perplexity_probabilities
+from manifoldry._numerics.geometry.neighbor_affinity import perplexity_probabilities
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 ALL = pytest.mark.parametrize("method", [SNE, SymmetricSNE, TSNE])
@@ -188,7 +188,7 @@ def test_short_lists_of_a_graph_lower_the_automatic_perplexity_and_refuse_a_larg
 
 def test_isolated_points_of_a_graph_are_refused():
     lonely = NeighborGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.ones(2))
-    with pytest.raises(ValueError, match=r"leaves 1 points without a neighbor \(the first is 2\)"):
+    with pytest.raises(ValueError, match=r"1 points without a neighbor \(the first is 2\)"):
         TSNE(perplexity=1).fit(lonely)
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from manifoldry import SpectralClustering
 from manifoldry._core.run import Run
 from manifoldry._core.warnings import EmbeddingWarning
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry.methods.clusters._spectral import (
     cut_value,
     low_eigenpairs,

@@ -8,7 +8,7 @@ from helpers import problems, sample_of
 from manifoldry import IPA, LTSA, MVU, HessianEigenmaps, Isomap, LandmarkIsomap, datasets, metrics
 from manifoldry._core.run import Run
 from manifoldry._core.values import Spectrum
-from manifoldry._numerics.geometry.isometry import MAX_BEND, bend, is_surface, path_error
+from manifoldry._numerics.geometry.tangent import MAX_BEND, bend, is_surface, path_error
 
 MAX_RIGHT_ERROR = 0.1
 SEEDS = (71, 72)

@@ -16,16 +16,14 @@ from manifoldry import (
     PCA,
     TSNE,
     UMAP,
-    Certificate,
     Isomap,
     KMeans,
     NeighborGraph,
-    Progress,
-    Spectrum,
-    Trace,
     datasets,
     metrics,
 )
+from manifoldry._core.run import Progress
+from manifoldry._core.values import Certificate, Spectrum, Trace
 
 X: NDArray[np.float64] = np.random.default_rng(0).standard_normal((100, 5))
 

@@ -1,4 +1,4 @@
-"""Arrays of other libraries in the memory of this process: PyTorch, CuPy, JAX, and whatever speaks DLPack."""
+"""Conversion of arrays of other libraries: PyTorch, CuPy, JAX, and everything that supports DLPack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manifoldry._core.values import Array
 
 
 def refuse_blocks(X: Any, name: str) -> None:
-    """Refuse collections of Dask and rows in blocks where all rows are needed: they are never gathered silently."""
+    """Raise an error for Dask collections and chunked data if all rows are needed: they are not gathered silently."""
     lazy = hasattr(X, "__dask_graph__")
     if lazy or (hasattr(X, "block_rows") and hasattr(X, "reduce")):
         gathered = f"{name}.compute()" if lazy else f"numpy.concatenate(list({name}))"
@@ -26,20 +26,20 @@ def refuse_blocks(X: Any, name: str) -> None:
 
 
 def refuse_iterator(X: Any, name: str) -> None:
-    """Refuse an iterator where a table is needed."""
+    """Raise an error for an iterator where a table is needed."""
     if hasattr(X, "__next__"):
         raise ValueError(
             f"{name} must be a table of numbers, one row per point; got a {type(X).__name__}, which is read only once: "
-            f"pass numpy.concatenate(list({name})) if it yields blocks of rows and all of them fit in memory."
+            f"pass numpy.concatenate(list({name})) if it yields chunks of rows and all of them fit in memory."
         )
 
 
 def on_host(X: Any, name: str = "X") -> Any:
-    """Return a tensor of another library as a numpy array or scipy matrix; anything else comes back as it is.
+    """Return a tensor of another library as a numpy array or scipy matrix; anything else is returned unchanged.
 
-    Tensors on a graphics card are copied from there, those that record gradients are detached, and numbers of half
-    precision become single. A tensor in the memory of the host is not copied. Tables that are not in memory are
-    refused, and called by ``name``; so are sparse matrices with indices outside of them.
+    Tensors on a GPU are copied to the host, those that record gradients are detached, and half precision becomes single
+    precision. A tensor on the host is not copied. Tables that are not in memory and sparse matrices with invalid
+    indices raise an error that mentions ``name``.
     """
     if isinstance(X, (np.ndarray, list, tuple)):
         return X
@@ -65,14 +65,14 @@ def _of_torch(tensor: Any) -> Any:
         return coo_matrix((_of_torch(pairs.values()), (rows, columns)), shape=tuple(tensor.shape)).tocsr()
     try:
         return _single(tensor.numpy())
-    except TypeError:  # numpy has no numbers of this kind: bfloat16
+    except TypeError:  # numpy does not have this type: bfloat16
         return tensor.float().numpy()
 
 
 def _of_dlpack(X: Any) -> Array:
     try:
         return np.from_dlpack(X)
-    except (BufferError, RuntimeError, TypeError):  # elsewhere than in the memory of the host
+    except (BufferError, RuntimeError, TypeError):  # not in the memory of the host
         try:
             return np.from_dlpack(X, device="cpu", copy=True)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -83,7 +83,7 @@ def _of_dlpack(X: Any) -> Array:
 
 
 def _single(table: Any) -> Any:
-    """Return numbers of half precision in single precision, others as they are; bfloat16 is a type without a kind."""
+    """Return half precision as single precision, others unchanged; bfloat16 has no kind in numpy."""
     half = table.dtype.kind == "f" and table.dtype.itemsize < 4
     return table.astype(np.float32) if half or str(table.dtype) == "bfloat16" else table
 
@@ -92,15 +92,12 @@ def _module(X: Any) -> str:
     return type(X).__module__.split(".")[0]
 
 
-# Tables as data frames, where pandas is installed.
-
-
 def as_frame(rows: Sequence[Mapping[str, Any]], index: str) -> Any:
     """Return rows as a pandas DataFrame with one of their entries as the index."""
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
         raise ImportError(
-            "to_frame() needs pandas, which is not installed; the fields of the object hold the same."
+            "to_frame() needs pandas, which is not installed; the fields of the object hold the same values."
         ) from None
     return pandas.DataFrame(list(rows)).set_index(index)

@@ -1,4 +1,4 @@
-"""Bad input is refused here, before any work: what came, what was needed, what to try."""
+"""Validation of input, before any work. Errors state what was given, what was expected, and what to do."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ ASYMMETRY = 1e-8
 """Relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)."""
 
 MAX_SCALE = 1e60
-"""Maximum size of the data, and one over the minimum: squares of squared distances, of which sums over 1e60 entries and
-rounding errors are computed, stay in the range of double precision."""
+"""Maximum size of the data, and one over the minimum: squares of squared distances, their sums over 1e60 entries and
+their rounding errors stay in the range of double precision."""
 MAX_SINGLE_SCALE = 1e15
 """The same for squares that are summed in single precision, as scikit-learn does: over 1e8 entries."""
 EXACT = 2.0**53
-"""Integers below are exact in double precision."""
+"""Integers below this are exact in double precision."""
 
 MAX_ROUNDING_SHARE = 1e-4
 """Spacing of floating-point numbers at the data, as a share of their spread, above which distances have lost digits."""
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None, because: str = "") -> int:
-    """Return ``value`` as an int in [low, high], or say what was wrong with it."""
+    """Return ``value`` as an int in [low, high], or raise an error."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise ValueError(f"{name} must be an integer; got {value!r}.")
     value = int(value)
@@ -38,7 +38,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None, because: s
 
 
 def number(name: str, value: Any, low: float, *, open_low: bool = False) -> float:
-    """Return ``value`` as a finite float at (or, if ``open_low``, above) ``low``, or say what was wrong."""
+    """Return ``value`` as a finite float at (or, if ``open_low``, above) ``low``, or raise an error."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not np.isfinite(float(value)):
         raise ValueError(f"{name} must be a finite number; got {value!r}.")
     if value < low or (open_low and value == low):
@@ -47,14 +47,14 @@ def number(name: str, value: Any, low: float, *, open_low: bool = False) -> floa
 
 
 def choice(name: str, value: Any, options: Collection[str]) -> str:
-    """Return ``value`` if it is one of ``options``, or say what was wrong."""
+    """Return ``value`` if it is one of ``options``, or raise an error."""
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}.")
     return value
 
 
 def metric(name: Any, extra: Collection[str]) -> None:
-    """Refuse what is neither a function nor the name of a metric that scikit-learn or we know."""
+    """Check that a metric is a function, or a name known to scikit-learn or to this package."""
     if callable(name):
         return
     if not isinstance(name, str):
@@ -63,14 +63,14 @@ def metric(name: Any, extra: Collection[str]) -> None:
         return
     from sklearn.neighbors import VALID_METRICS
 
-    # "matching" is scipy's other name of "hamming", which scikit-learn's distances take and its neighbors do not list.
+    # "matching" is scipy's other name of "hamming": scikit-learn's distances accept it, its neighbors do not list it.
     known = ({*VALID_METRICS["brute"], "matching", "hellinger"} - {"precomputed"}) | {*extra}
     if name not in known:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 
 
 def metric_params(name: Any, params: Any) -> None:
-    """Refuse settings that a metric with a name does not have; those of a function are its own affair."""
+    """Check the parameters of a metric given by name; those of a function are not checked."""
     if not isinstance(name, str) or not params:
         return
     known = {
@@ -86,13 +86,13 @@ def metric_params(name: Any, params: Any) -> None:
 
 
 class CheckedMetric:
-    """A metric that is a function: every answer must be a distance, for searches go wrong silently with any other."""
+    """A metric that is a function: every result must be a distance, because searches fail silently otherwise."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def __call__(self, a: Any, b: Any, **params: Any) -> float:
-        """Return the distance of two rows, or say what came instead of one."""
+        """Return the distance of two rows, or raise an error."""
         answer = self.function(a, b, **params)
         number = isinstance(answer, numbers.Real) or (isinstance(answer, np.ndarray) and answer.size == 1)
         distance = float(np.asarray(answer).reshape(-1)[0]) if number else float("nan")
@@ -109,26 +109,26 @@ def n_components(value: Any, n_points: int) -> int:
 
 
 def enough_points(n_points: int, least: int = 2, purpose: str = "an embedding") -> None:
-    """Refuse fewer points than an embedding, or what else is asked for, can be made of."""
+    """Check that there are enough points for an embedding or another ``purpose``."""
     if n_points < least:
         noun = "sample" if n_points == 1 else "samples"
         raise ValueError(f"At least {least} samples are needed for {purpose}; got {n_points} {noun}.")
 
 
 def unmasked(name: str, X: Any) -> None:
-    """Refuse a masked array with masked entries: no method leaves entries out."""
+    """Check that a masked array has no masked entries: no method can ignore entries."""
     masked = int(np.ma.count_masked(X))
     if masked:
         raise ValueError(
-            f"{name} is a masked array with {masked} of its {X.size} entries masked; no method can leave entries out: "
+            f"{name} is a masked array with {masked} of its {X.size} entries masked; no method can ignore entries: "
             f"fill them ({name}.filled(...)) or drop their rows or columns."
         )
 
 
 def sparse_format(name: str, X: Any) -> None:
-    """Refuse a sparse matrix whose indices lead out of it: scipy and scikit-learn follow them without a check."""
+    """Check the indices of a sparse matrix: scipy and scikit-learn use them unchecked."""
     if len(X.shape) != 2:
-        return  # which has its own error
+        return  # reported elsewhere
     rows, columns = X.shape
     if X.format in ("csr", "csc", "bsr"):
         block = getattr(X, "blocksize", (1, 1))
@@ -163,7 +163,7 @@ def sparse_format(name: str, X: Any) -> None:
 
 
 def distinct_points(X: Any) -> None:
-    """Refuse constant data: every row the same point, so there is nothing to unfold."""
+    """Check that the rows are not all the same point."""
     first = X[:1]
     same = abs(X - first[np.zeros(X.shape[0], dtype=int)]).max() == 0 if hasattr(X, "tocsr") else not np.any(X != first)
     if same:
@@ -173,10 +173,10 @@ def distinct_points(X: Any) -> None:
 
 
 def integers_kept(table: Any, X: Any, names: Sequence[Any] | None = None) -> None:
-    """Refuse a column of different integers, in a table as it was given, that are all one number in ``X``.
+    """Check that different integers in a column of the original table are not rounded to one number in ``X``.
 
-    Missing entries do not count. ``names`` are those of the columns; a data frame has its own. Where only some of their
-    digits are lost, `rounded_away` says so.
+    Missing entries do not count. ``names`` are the column names; a data frame has its own. Partial loss of digits is
+    reported by `rounded_away`.
     """
     if hasattr(X, "tocsr") or not X.size or max(np.fmax.reduce(X, None), -np.fmin.reduce(X, None)) < EXACT:
         return
@@ -185,17 +185,17 @@ def integers_kept(table: Any, X: Any, names: Sequence[Any] | None = None) -> Non
         integers = [int(each) for each in _column(table, j) if isinstance(each, (int, np.integer))]
         if not integers or max(integers) == min(integers):
             continue
-        known = getattr(table, "columns", None) if names is None else names
-        name = j if known is None else repr(str(known[j]))
+        columns = getattr(table, "columns", None) if names is None else names
+        name = j if columns is None else repr(str(columns[j]))
         raise ValueError(
-            f"The integers of column {name} of X differ by at most {max(integers) - min(integers):,} and lie near "
+            f"The integers of column {name} of X differ by at most {max(integers) - min(integers):,} and are near "
             f"{high[j]:.2g}, where numbers of type {X.dtype} are {np.spacing(abs(high[j])):,.0f} apart, so that all of "
             f"them become one number: subtract the offset ({min(integers)}) first, or drop the column."
         )
 
 
 def _column(table: Any, j: int) -> Any:
-    """Return the entries of a column of a data frame, array or list of rows as they were given."""
+    """Return the original entries of a column of a data frame, array or list of rows."""
     if hasattr(table, "iloc"):
         return table.iloc[:, j].tolist()
     return table.to_series(j).to_list() if hasattr(table, "to_series") else np.asarray(table, dtype=object)[:, j]
@@ -204,10 +204,10 @@ def _column(table: Any, j: int) -> Any:
 def representable_scale(
     X: Any, *, spread: float | None = None, squares: bool = False, limit: float = MAX_SCALE, what: str = "X"
 ) -> None:
-    """Refuse numbers so large or so close to each other that powers of their differences leave the range of numbers.
+    """Check that powers of the numbers and of their differences neither overflow nor vanish.
 
-    ``spread`` is how far rows are apart (of a matrix of distances by default its largest entry); ``squares`` says that
-    the numbers are squares of lengths already, such as inner products.
+    ``spread`` is the extent of the rows (by default the largest entry, as for distances); ``squares`` means that the
+    numbers are squares of lengths, such as inner products.
     """
     entries = X.data if hasattr(X, "tocsr") else X
     size = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
@@ -226,50 +226,50 @@ def representable_scale(
 
 
 def wrapped_parameters(estimator: Any) -> None:
-    """Refuse truth values and arrays as parameters of a class of scikit-learn, which passes them for numbers and words.
+    """Check that the parameters of a scikit-learn class are not truth values or arrays where these make no sense.
 
-    Its own checks count True as 1, and compare an array with each of the words that a parameter may be.
+    Its own checks count True as 1, and compare an array with each of the strings that a parameter may be.
     """
     for name, value in estimator.get_params(deep=False).items():
         admitted = estimator._parameter_constraints.get(name, [])
         words = {one for one in admitted if isinstance(one, str)}
         if isinstance(value, (bool, np.bool_)) and not words & {"boolean", "verbose"} and not _lists(admitted, value):
-            raise ValueError(f"{name} must not be a truth value; got {value}: give a number, or leave it out.")
+            raise ValueError(f"{name} must not be a truth value; got {value}: pass a number, or omit it.")
         if isinstance(value, np.ndarray) and value.ndim and "array-like" not in words and np.ndarray not in admitted:
             raise ValueError(f"{name} must not be an array; got one of shape {value.shape}.")
 
 
 def _lists(admitted: Any, value: Any) -> bool:
-    """Tell whether the value is one of the listed options of a constraint of scikit-learn."""
+    """Return whether the value is one of the listed options of a scikit-learn constraint."""
     return any(value is option for one in admitted for option in getattr(one, "options", ()))
 
 
 def column_spread(X: Any) -> float:
-    """Return the largest difference of two entries in a column, in double precision; of sparse rows, the largest."""
+    """Return the largest range of a column, in double precision; for sparse rows, the largest magnitude."""
     if hasattr(X, "tocsr"):
         return float(abs(X).max())
     return float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
 
 
 def rounded_away(X: Any, spread: float) -> str | None:
-    """Return a sentence if rows lie so far from the origin that rounding has taken digits of their differences."""
+    """Return a message if rows are so far from the origin that their differences have lost digits to rounding."""
     if hasattr(X, "tocsr") or X.dtype.kind != "f":
         return None
     size = max(float(X.max()), -float(X.min()))
     lost = float(np.finfo(X.dtype).eps) * size
     if lost <= MAX_ROUNDING_SHARE * spread:
         return None
-    cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is made"
+    cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is created"
     return (
-        f"The rows of X differ by at most {spread:.2g} and lie {size:.2g} from the origin, where numbers of type "
+        f"The rows of X differ by at most {spread:.2g} and are {size:.2g} from the origin, where numbers of type "
         f"{X.dtype} are {lost:.2g} apart, so that distances are rounded: {cure}."
     )
 
 
 def pairwise(method: str, X: Any, metric: str, *, graphs: bool) -> None:
-    """Refuse a matrix that cannot hold what a metric says of pairs: affinities, lengths of edges, distances, products.
+    """Check a matrix of affinities, edge lengths, distances or inner products, depending on the metric.
 
-    Sparse lengths are those of a graph, for methods that take ``graphs``.
+    Sparse lengths are those of a graph, for methods that accept ``graphs``.
     """
     if metric == "affinity":
         square_affinities(X)
@@ -287,7 +287,7 @@ def pairwise(method: str, X: Any, metric: str, *, graphs: bool) -> None:
 
 
 def square_gram(G: Array, what: str = "metric='gram'") -> None:
-    """Refuse a matrix that cannot hold inner products: not square, asymmetric, or the same for all points."""
+    """Check that a matrix of inner products is square, symmetric and not constant."""
     if G.ndim != 2 or G.shape[0] != G.shape[1]:
         raise ValueError(f"{what} needs a square matrix of inner products; got shape {G.shape}.")
     scale = float(np.abs(G).max())
@@ -298,7 +298,7 @@ def square_gram(G: Array, what: str = "metric='gram'") -> None:
 
 
 def square_distances(D: Array, what: str = "metric='precomputed'") -> None:
-    """Refuse a matrix that cannot hold pairwise distances: not square, negative, asymmetric, non-zero diagonal."""
+    """Check that a matrix of distances is square, non-negative and symmetric, with a diagonal of zeros."""
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         raise ValueError(f"{what} needs a square matrix of pairwise distances; got shape {D.shape}.")
     scale = 0.0
@@ -325,7 +325,7 @@ def square_distances(D: Array, what: str = "metric='precomputed'") -> None:
 
 
 def square_graph(graph: Any) -> None:
-    """Refuse a sparse matrix that cannot be a graph of lengths: not square, negative, different both ways."""
+    """Check that a sparse graph of lengths is square and non-negative, with equal lengths both ways."""
     if graph.shape[0] != graph.shape[1]:
         raise ValueError(f"A precomputed graph needs a square sparse matrix; got shape {graph.shape}.")
     if graph.nnz == 0:
@@ -343,7 +343,7 @@ def square_graph(graph: Any) -> None:
 
 
 def square_affinities(W: Any) -> None:
-    """Refuse a matrix that cannot hold affinities: not square, negative, asymmetric, or without any edge."""
+    """Check that a matrix of affinities is square, non-negative and symmetric, with at least one edge."""
     if W.shape[0] != W.shape[1]:
         raise ValueError(f"metric='affinity' needs a square matrix of affinities; got shape {W.shape}.")
     if W.min() < 0:
@@ -355,16 +355,16 @@ def square_affinities(W: Any) -> None:
 
 
 def weights(W: Array, n_points: int) -> None:
-    """Refuse weights of pairs that are not a symmetric, non-negative, connected n x n matrix."""
+    """Check that weights of pairs are a symmetric, non-negative, connected n x n matrix."""
     from manifoldry._core.csgraph import connected_components
 
     if W.shape != (n_points, n_points):
         raise ValueError(f"weights must have shape ({n_points}, {n_points}); got {W.shape}.")
     if not np.isfinite(W).all() or W.min() < 0 or np.abs(W - W.T).max() > ASYMMETRY * W.max():
         raise ValueError("weights must be finite, non-negative and symmetric.")
-    pieces = connected_components(W, directed=False)[0]
-    if pieces > 1:
+    n_groups = connected_components(W, directed=False)[0]
+    if n_groups > 1:
         raise ValueError(
-            f"weights leave the points in {pieces} groups without any weighted pair between them; "
-            "scale each group by itself or add weights."
+            f"weights leave the points in {n_groups} groups without any weighted pair between them; "
+            "scale each group separately or add weights."
         )

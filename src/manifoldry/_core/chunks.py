@@ -1,4 +1,4 @@
-"""`RowBlocks`: the rows of a table in blocks, whatever holds them, and what methods ask of them."""
+"""Chunked data: the interface through which methods read the rows of a table block by block."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
 
 MAX_BLOCK_ENTRIES = 2**22
-"""Entries (rows times columns) that a block has at most: 32 MB in double precision."""
+"""Maximum number of entries (rows times columns) of a block: 32 MB in double precision."""
 
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 2**8, 2**16
-"""Rows of a block: enough that the overhead of a block does not count, few enough that what is computed of them, some
-hundred bytes a row, is small."""
+"""Rows of a block: enough to make its overhead negligible, few enough that intermediate results, a few hundred bytes
+per row, are small."""
 
 
 class BlockWork(Protocol[S_co]):
-    """What a pass computes of one block: a picklable function of rows, the number of the first, and a run."""
+    """A picklable function of the rows of one block, the number of the first row, and a run."""
 
     def __call__(self, rows: Array, start: int, run: Run) -> S_co:
-        """Return the share of the block."""
+        """Return the partial result of the block."""
 
 
 @dataclass(frozen=True)
 class BlockSample:
-    """Sampled rows (m, p), their numbers among all rows, ascending, and how many rows there are; and their targets."""
+    """Sampled rows (m, p), their ascending row numbers, the number of all rows, and their targets."""
 
     rows: Array
     numbers: IntArray
@@ -46,29 +46,29 @@ class BlockSample:
 
     @property
     def described(self) -> str:
-        """Which rows these are, for a sentence."""
+        """A description of these rows for messages."""
         return (
             f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
         )
 
 
 class RowBlocks(ABC):
-    """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
+    """The rows of a table, read block by block: from a file, an iterator, or a Dask collection.
 
-    A fit reads them at most twice, a transform once. Blocks are cut at the same rows (`block_rows`) however the data
-    comes, and what is added up over them is added in the same order: so a result depends neither on the chunks of a
-    file or of a collection, nor on who computes them, to the last bit.
+    A fit reads them at most twice, a transform once. Blocks always begin at the same rows (`block_rows`), and sums over
+    blocks have a fixed order. So results are bit-identical for any chunks of a file or collection, and for any number
+    of processes.
 
     Attributes
     ----------
     n_rows : int or None
-        Number of rows; None of an iterator that has not been read.
+        Number of rows; None for an iterator that has not been read.
     n_features : int
         Number of columns.
     dtype : dtype
-        Of the rows as methods get them: float32 or float64.
+        Type of the rows: float32 or float64.
     feature_names : tuple of str, optional
-        Names of the columns, where the source has them.
+        Names of the columns, if the source has them.
     """
 
     n_rows: int | None
@@ -78,35 +78,35 @@ class RowBlocks(ABC):
 
     @property
     def block_rows(self) -> int:
-        """Rows of every block but the last: it depends on the number of columns alone."""
+        """Rows of every block except the last: it depends only on the number of columns."""
         return rows_per_block(self.n_features)
 
     @abstractmethod
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
-        """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
+        """Read all rows once: return the partial results of all blocks, merged in pairs (`Pairwise`)."""
 
     @abstractmethod
     def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
-        """Read all rows once, in order: return what a picklable function makes of a state by piece after piece.
+        """Read all rows once, in order, and update a state with each range of rows by a picklable function.
 
-        A piece ends before each of the rows ``ends``, the last of which is the number of rows.
+        A range ends before each of the rows ``ends``, the last of which is the number of rows.
         """
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
-        """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
+        """Return ``size`` random rows, or all if there are fewer, in at most one pass."""
 
     @abstractmethod
     def mapped(self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run) -> Any:
-        """Return, in the form that the rows came in, what a picklable function makes of every block; nothing is read.
+        """Return chunked data of the same kind with a picklable function applied to every block; nothing is read yet.
 
-        ``names`` are those of the ``n_columns`` columns; 0 columns are for one number a row.
+        ``names`` are those of the ``n_columns`` columns; 0 columns mean one number per row.
         """
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise ValueError(
-            f"{self!r} is not gathered silently: read it block by block, take a sample (.sample(2000, "
-            "numpy.random.default_rng(0)).rows), or numpy.concatenate(list(...)) of it if it fits in memory."
+            f"{self!r} is not gathered silently: read it block by block, use a sample (.sample(2000, "
+            "numpy.random.default_rng(0)).rows), or numpy.concatenate(list(...)) if it fits in memory."
         )
 
     def __repr__(self) -> str:
@@ -115,13 +115,13 @@ class RowBlocks(ABC):
 
 
 def refuse_targets(shape: tuple[int, ...], n_rows: int, name: str) -> None:
-    """Refuse targets, by their name, that are not one for each row."""
+    """Check that there is one target for each row."""
     if tuple(shape[:1]) != (n_rows,):
         raise ValueError(f"{name} must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
 
 
 def rows_per_block(n_features: int) -> int:
-    """Return the rows of a block: a power of two, so that blocks of a file are often whole ones of ours.
+    """Return the rows of a block: a power of two, so that the chunks of a file often align with blocks.
 
     Examples
     --------
@@ -132,15 +132,12 @@ def rows_per_block(n_features: int) -> int:
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
 
 
-# Sums over blocks in an order that depends on the number of blocks alone.
-
-
 class Pairwise(Generic[S]):
-    """Shares of blocks, merged in pairs of neighbors, then pairs of pairs, as they come.
+    """A tree reduction of partial results, in an order that depends only on the number of blocks.
 
-    With k blocks added there are at most log2(k) + 1 shares kept. The last ones are merged from the right, which is
-    what merging level by level gives too (`merge_levels`): so one process and a cluster add up in the same order.
-    ``stack`` holds (level, share), the largest level first.
+    After k blocks at most log2(k) + 1 partial results are stored. The last ones are merged from the right, as in a
+    merge level by level (`merge_levels`): so one process and a cluster sum in the same order. ``stack`` holds (level,
+    partial result), the largest level first.
     """
 
     def __init__(self, merge: Callable[[S, S], S], stack: Iterable[tuple[int, S]] = ()) -> None:
@@ -148,7 +145,7 @@ class Pairwise(Generic[S]):
         self.stack = list(stack)
 
     def add(self, share: S) -> None:
-        """Add the share of the next block."""
+        """Add the partial result of the next block."""
         level = 0
         while self.stack and self.stack[-1][0] == level:
             share = self.merge(self.stack.pop()[1], share)
@@ -156,7 +153,7 @@ class Pairwise(Generic[S]):
         self.stack.append((level, share))
 
     def total(self) -> S:
-        """Return the merged shares of all blocks."""
+        """Return the merged results of all blocks."""
         if not self.stack:
             raise ValueError("There are no rows to read; pass at least two.")
         shares = [share for _, share in self.stack]
@@ -167,7 +164,7 @@ class Pairwise(Generic[S]):
 
 
 def merge_levels(shares: list[S], merge: Callable[[S, S], S]) -> S:
-    """Return all shares merged, pairs of neighbors level by level; an odd last one waits for the next level."""
+    """Return all partial results merged in pairs, level by level; an odd last one moves to the next level."""
     while len(shares) > 1:
         pairs = [merge(shares[i], shares[i + 1]) for i in range(0, len(shares) - 1, 2)]
         shares = pairs + shares[len(shares) - len(shares) % 2 :]

@@ -31,8 +31,8 @@ def with_int32_indices(matrix: Any) -> csr_array:
             f"The graph has {rows.shape[0]:,} points and {rows.nnz:,} edges; at most {MAX_INDEX:,} of each are "
             "supported: use fewer neighbors or fewer points."
         )
-    indices, starts = (part.astype(np.int32, copy=False) for part in (rows.indices, rows.indptr))
-    return csr_array((rows.data, indices, starts), shape=rows.shape)
+    indices, indptr = (part.astype(np.int32, copy=False) for part in (rows.indices, rows.indptr))
+    return csr_array((rows.data, indices, indptr), shape=rows.shape)
 
 
 def _of_any_index(algorithm: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under another name, moved when they are complete."""
+"""Atomic files: written under a temporary name and moved when they are complete."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ DISK_IS_FULL = {
     errno.EFBIG: "the system does not allow a file this large (ulimit -f)",
     errno.EDQUOT: "the disk quota is used up",
 }
-"""What the system says where nothing more can be written, by its number."""
+"""Error numbers of the system if nothing more can be written."""
 
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written|problem writing element \d+ to file")
-"""What NumPy says of an array that could not be written whole; it does not say why."""
+"""NumPy's message for an array that could not be written completely; it does not give the reason."""
 
 
 @contextmanager
 def new_file(path: str | os.PathLike[str], *, overwrite: bool = False, needed: int | None = None) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``, and move what was written there to it once the block has succeeded.
+    """Yield a temporary path next to ``path``, and move the file to ``path`` once the block has succeeded.
 
-    If the block raises, the temporary file is removed and ``path`` is as it was. A program that is killed leaves at
-    most a hidden file ``.NAME.*.part``.
+    If the block raises, the temporary file is removed and ``path`` is unchanged. A killed program leaves at most a
+    hidden file ``.NAME.*.part``.
 
     Parameters
     ----------
     path : str or path
-        Where the file shall be; its folder must exist.
+        Path of the file; its folder must exist.
     overwrite : bool
-        Whether a file that is there already may be replaced.
+        Whether an existing file may be replaced.
     needed : int, optional
-        Bytes that the file takes, if that is known; for the message where the disk is full.
+        Size of the file in bytes, if known; for the message if the disk is full.
 
     Raises
     ------
     FileExistsError
-        If there is a file and it may not be replaced; told before the block runs, and again before the move.
+        If there is a file that may not be replaced; checked before the block runs, and again before the move.
     OSError
         If the disk is full, with the path, the cause and the sizes.
     FileNotFoundError, NotADirectoryError
@@ -51,7 +51,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False, needed: i
     refuse_existing(target, overwrite=overwrite)
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"There is no folder {str(target.parent)!r} to write {target.name!r} to; make it first."
+            f"There is no folder {str(target.parent)!r} to write {target.name!r} to; create it first."
         )
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
@@ -71,19 +71,19 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False, needed: i
 
 
 def full_disk(error: BaseException) -> int | None:
-    """Return the number of the system's error if it, or what caused it, is that nothing more can be written."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in DISK_IS_FULL:
-            return seen.errno
-        if isinstance(seen, OSError) and SHORT_WRITE.fullmatch(str(seen)):
+    """Return the error number if the error, or one of its causes, is a full disk."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in DISK_IS_FULL:
+            return cause.errno
+        if isinstance(cause, OSError) and SHORT_WRITE.fullmatch(str(cause)):
             return errno.ENOSPC
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return None
 
 
 def _full_text(target: Path, part: Path, number: int, needed: int | None) -> str:
-    """Return that a file could not be written, why, and how much room there is; without the final period."""
+    """Return the message for a full disk: the file, the reason and the sizes; without the final period."""
     sizes = [] if needed is None else [f"{needed:,} bytes are needed"]
     with suppress(OSError):
         sizes.append(f"{part.stat().st_size:,} bytes were written")
@@ -101,7 +101,7 @@ def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool = False) ->
 
 
 def _move_new(part: Path, target: Path) -> None:
-    """Move a file to a name that is not taken, also if another program has just taken it."""
+    """Move a file to an unused name, safe against other programs that create it at the same time."""
     try:
         os.link(part, target)  # unlike a move, fails if there is a file
     except FileExistsError:
@@ -112,6 +112,6 @@ def _move_new(part: Path, target: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Have the system write a file to the disk, so that the moved name never stands for an empty file."""
+    """Flush a file to the disk, so that the moved name never refers to an empty file."""
     with path.open("rb") as file:
         os.fsync(file.fileno())

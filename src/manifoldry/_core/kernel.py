@@ -1,4 +1,4 @@
-"""The decorator of compiled loops: machine code is cached on disk where that is possible."""
+"""The decorator of compiled loops: machine code is cached on disk if possible."""
 
 from __future__ import annotations
 

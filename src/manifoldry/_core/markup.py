@@ -1,6 +1,6 @@
-"""HTML and SVG for notebooks, so that nothing has to be installed for them: escaped text, tables, small pictures.
+"""HTML and SVG for notebooks without further packages: escaped text, tables, small pictures.
 
-Colors are inherited and grounds left clear, so that what is written here can be read on light and on dark pages.
+Colors are inherited and backgrounds transparent, so that the output is readable on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import numpy as np
 from manifoldry._core.values import Array
 
 MAX_PICTURE_POINTS = 2000
-"""Points in a picture: each takes about ten bytes, and more cannot be told apart in three hundred pixels."""
+"""Maximum number of points in a picture: each takes about ten bytes, and more cannot be distinguished in 300 pixels."""
 
 PICTURE_UNITS = 1000
-"""Width of a picture in its own units, whole numbers of which are written: a third of a pixel each."""
+"""Width of a picture in its own units, written as integers: a third of a pixel each."""
 
 PICTURE_MARGIN = 25
 """Units around the points, a little more than the radius of one."""
 
 SHOWN_SHARE = (0.005, 0.995)
-"""Quantiles of the coordinates between which a picture extends at the least; few points beyond may be cut off, if they
-are so far away that they would make all others small."""
+"""Quantiles of the coordinates that a picture always covers; a few points beyond are cut off if they are so far away
+that all others would be small."""
 
 MAX_STRAY_EXTENT = 1.5
-"""How much farther than these quantiles the outermost points may reach and still be shown."""
+"""Maximum extent of all points, relative to these quantiles, at which no point is cut off."""
 
 STYLE = (
     "<style>.mfy{font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:70em}"
@@ -41,16 +41,16 @@ STYLE = (
     ".mfy ul{margin:4px 0;padding-left:18px}.mfy li{margin:1px 0}.mfy figure{margin:0}"
     ".mfy figcaption{font-size:12px;max-width:300px}</style>"
 )
-"""The rules of all that is written here, inside one class so that they change nothing else on a page."""
+"""Style rules, inside one class so that they change nothing else on a page."""
 
 
 def page_part(*parts: str) -> str:
-    """Return parts of HTML in the frame that gives them their style."""
+    """Return parts of HTML in a styled frame."""
     return f'{STYLE}<div class="mfy">{"".join(part for part in parts if part)}</div>'
 
 
 def escaped(text: object) -> str:
-    """Return text that stands for itself in HTML, in elements and in quoted attributes."""
+    """Return text escaped for HTML elements and quoted attributes."""
     return html.escape(str(text).encode("utf-8", "replace").decode("utf-8"), quote=True)
 
 
@@ -60,18 +60,18 @@ def heading(text: str, after: str = "") -> str:
 
 
 def paragraph(text: str) -> str:
-    """Return a paragraph of plain text, nothing of none."""
+    """Return a paragraph of plain text, empty without text."""
     return f"<p>{escaped(text)}</p>" if text else ""
 
 
-def bullets(sentences: Iterable[str]) -> str:
-    """Return a list of sentences, nothing of none."""
-    items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)
+def bullets(texts: Iterable[str]) -> str:
+    """Return a list of texts, empty without any."""
+    items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
     return f"<ul>{items}</ul>" if items else ""
 
 
 def side_by_side(*parts: str) -> str:
-    """Return parts in a row, below each other where there is no room."""
+    """Return parts in a row, below each other if there is no room."""
     return f'<div class="row">{"".join(f"<div>{part}</div>" for part in parts if part)}</div>'
 
 
@@ -89,54 +89,54 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], text_columns: Sequ
 
 
 def dots(Y: Array, caption: str = "", width: int = 300, height: int = 220) -> str:
-    """Return a picture of points in the plane, at most `MAX_PICTURE_POINTS` of them, in one scale along both axes.
+    """Return a scatter plot of at most `MAX_PICTURE_POINTS` points, with the same scale along both axes.
 
-    Of one column the picture is a histogram, of more than two the first two are drawn.
+    With one column it is a histogram; with more than two the first two are drawn.
     """
-    places = np.asarray(Y, dtype=float)
-    places = places[np.isfinite(places).all(axis=1)]
-    if not len(places):
+    points = np.asarray(Y, dtype=float)
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
         return ""
-    n = len(places)
+    n = len(points)
     if n > MAX_PICTURE_POINTS:
-        places = places[np.random.default_rng(0).choice(n, MAX_PICTURE_POINTS, replace=False)]
-    if places.shape[1] == 1:
-        return bars(np.histogram(places[:, 0], bins=40)[0], caption, width, height // 2)
-    tall = PICTURE_UNITS * height // width
-    spots = _spots(places[:, :2], tall)
+        points = points[np.random.default_rng(0).choice(n, MAX_PICTURE_POINTS, replace=False)]
+    if points.shape[1] == 1:
+        return bars(np.histogram(points[:, 0], bins=40)[0], caption, width, height // 2)
+    height_units = PICTURE_UNITS * height // width
+    spots = _spots(points[:, :2], height_units)
     size = 22 if len(spots) < 300 else 14
     path = "".join(f"M{x} {y}h0" for x, y in spots)
     drawn = (
         f'<path d="{path}" stroke="{ACCENT}" stroke-width="{size}" stroke-linecap="round" opacity=".8" fill="none"/>'
     )
-    return _figure(drawn, caption, (width, height), tall, f"scatter plot of {n:,} points")
+    return _figure(drawn, caption, (width, height), height_units, f"scatter plot of {n:,} points")
 
 
 def bars(counts: Array, caption: str = "", width: int = 300, height: int = 110) -> str:
-    """Return a picture of numbers as bars."""
+    """Return a bar chart of numbers."""
     tall = PICTURE_UNITS * height // width
     across = PICTURE_UNITS / max(1, len(counts))
     most = float(np.max(counts, initial=0)) or 1.0
     rectangles = []
     for i, count in enumerate(counts):
         up = round(float(count) / most * (tall - PICTURE_MARGIN))
-        place = f'x="{i * across:.0f}" y="{tall - up}" width="{0.85 * across:.0f}" height="{up}"'
-        rectangles.append(f"<rect {place}/>")
+        box = f'x="{i * across:.0f}" y="{tall - up}" width="{0.85 * across:.0f}" height="{up}"'
+        rectangles.append(f"<rect {box}/>")
     drawn = f'<g fill="{ACCENT}">{"".join(rectangles)}</g>'
     return _figure(drawn, caption, (width, height), tall, f"{len(counts)} bars")
 
 
-def _spots(places: Array, tall: int) -> Array:
-    """Return places as whole numbers inside a picture, the second axis upwards."""
-    low, high = places.min(axis=0), places.max(axis=0)
-    inner = np.quantile(places, SHOWN_SHARE, axis=0)
+def _spots(points: Array, tall: int) -> Array:
+    """Return positions as integers inside a picture, the second axis upwards."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    inner = np.quantile(points, SHOWN_SHARE, axis=0)
     if ((high - low) > MAX_STRAY_EXTENT * (inner[1] - inner[0])).any() and (inner[1] > inner[0]).any():
         margin = (MAX_STRAY_EXTENT - 1) / 2 * (inner[1] - inner[0])
         low, high = np.maximum(low, inner[0] - margin), np.minimum(high, inner[1] + margin)
     frame = np.array([PICTURE_UNITS, tall]) - 2 * PICTURE_MARGIN
     scale = 1 / float(max(np.max((high - low) / frame), np.finfo(float).tiny))
-    spots = (places - (low + high) / 2) * scale * [1, -1] + np.array([PICTURE_UNITS, tall]) / 2
-    inside = ((places >= low) & (places <= high)).all(axis=1)
+    spots = (points - (low + high) / 2) * scale * [1, -1] + np.array([PICTURE_UNITS, tall]) / 2
+    inside = ((points >= low) & (points <= high)).all(axis=1)
     return np.unique(np.rint(spots[inside]).astype(int), axis=0)
 
 
@@ -151,32 +151,21 @@ def _as_text(i: int, text_columns: Sequence[int]) -> str:
     return ' class="text"' if i in text_columns else ""
 
 
-# The colors of every picture, page and notebook: one list of classes, one scale of numbers, the inks of the frame.
+# The colors of every picture, page and notebook.
 
-PALETTE = (
-    "#3f90da",
-    "#ffa90e",
-    "#bd1f01",
-    "#94a4a2",
-    "#832db6",
-    "#a96b59",
-    "#e76300",
-    "#b9ac70",
-    "#717581",
-    "#92dadd",
-)
-"""Colors of classes, in this order: ten that people with any kind of color vision tell apart, on light and on dark
-ground (petroff2021)."""
+PALETTE = ("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd")
+"""Colors of classes, in this order: ten that people with any kind of color vision can distinguish, on light and on dark
+backgrounds (petroff2021)."""
 
 COLORMAP, DIVERGING_COLORMAP = "viridis", "PuOr_r"
-"""Colors of numbers, and of numbers with a middle: their lightness rises or falls evenly, so that they can be read in
-gray and without a sense of red or green."""
+"""Colors of numbers, and of numbers with a center: their lightness changes evenly, so that they can be read in gray and
+without red-green vision."""
 
 PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
-"""The ground, text, less important text, and what lies behind."""
+"""Background, text, less important text, and background objects."""
 
 UNKNOWN = "#c9ced6"
 """Points without a class or number."""
 
 ACCENT = PALETTE[0]
-"""Points of which nothing is known but their place."""
+"""Points without a class or number, if no point has one."""

@@ -1,4 +1,4 @@
-"""How much memory is left to take: for the machine, for the container, and for the process."""
+"""How much memory is available: to the machine, to the container, and to the process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")
-"""Parts of a control group's usage that the kernel gives up when memory is asked for: copies of what is on disk."""
+"""Parts of a control group's usage that the kernel frees on demand: copies of what is on disk."""
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Bytes that can still be taken: the least that the system, its control groups and the limits of the process leave.
+    """Return the available bytes: the minimum over the system, its control groups and the limits of the process.
 
-    A very large number where nothing is told. ``root`` is where ``/proc`` and ``/sys`` lie.
+    A very large number if nothing is known. ``root`` contains ``/proc`` and ``/sys``.
     """
     return max(0, min([_free(root), *_left_by_groups(root), *_left_by_limits(root)]))
 
 
 def physical_memory() -> int:
-    """Bytes of memory in this machine; a very large number where the system does not tell."""
+    """Return the bytes of memory in this machine; a very large number if they are unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -31,7 +31,7 @@ def physical_memory() -> int:
 
 
 def _free(root: Path) -> int:
-    """Bytes that the system can give without swapping; all of the machine's where it does not tell."""
+    """Return the bytes that are available without swapping; the memory of the machine if they are unknown."""
     listed = re.search(r"^MemAvailable:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
     if listed is not None:
         return 1024 * int(listed[1])
@@ -44,21 +44,21 @@ def _free(root: Path) -> int:
 
 def _free_by_vm_stat() -> int:
     try:
-        told = subprocess.run(["vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
+        output = subprocess.run(["vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return 0
-    return pages_left(told)
+    return pages_left(output)
 
 
-def pages_left(told: str) -> int:
-    """Return the bytes that are free or can be freed at once, by what macOS's ``vm_stat`` says; 0 for other text."""
-    size = re.search(r"page size of (\d+) bytes", told)
-    pages = re.findall(r"^Pages (?:free|inactive|speculative):\s+(\d+)", told, re.MULTILINE)
+def pages_left(output: str) -> int:
+    """Return the free and immediately reclaimable bytes in the output of macOS's ``vm_stat``; 0 for other text."""
+    size = re.search(r"page size of (\d+) bytes", output)
+    pages = re.findall(r"^Pages (?:free|inactive|speculative):\s+(\d+)", output, re.MULTILINE)
     return int(size[1]) * sum(map(int, pages)) if size is not None else 0
 
 
 def _free_on_windows() -> int:
-    """Bytes of physical memory that Windows can give, not more than what it lets the process commit."""
+    """Return the bytes of physical memory available on Windows, at most what the process may commit."""
     if sys.platform != "win32":
         return 0
     # MEMORYSTATUSEX: its length and the load, then total and available bytes of memory, page file and addresses.
@@ -70,7 +70,7 @@ def _free_on_windows() -> int:
 
 
 def _left_by_groups(root: Path) -> Iterator[int]:
-    """Yield the bytes that the control groups of the process, and those around them, leave to it."""
+    """Yield the bytes that the control groups of the process, and their parents, leave to it."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -82,7 +82,7 @@ def _left_by_groups(root: Path) -> Iterator[int]:
 
 
 def _left_below(top: Path, path: str, limit: str, usage: str, prefix: str) -> Iterator[int]:
-    """Yield limit less usage, page cache not counted, of a group and all above it as far as they can be seen.
+    """Yield limit minus usage, without page cache, of a group and all visible groups above it.
 
     Inside a container the path may be that of the host, where nothing is mounted; the container's group is the top.
     """
@@ -110,7 +110,7 @@ def _left_by_limits(root: Path) -> Iterator[int]:
 
 
 def _text(path: Path) -> str:
-    """Return what a file says; nothing where there is no such file."""
+    """Return the text of a file, empty if it does not exist."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,11 +1,10 @@
-"""Declared parameters: the annotation of an estimator's parameter says what it may be, and is read as data.
+"""Declared parameters: the annotation of an estimator's parameter defines its valid values and is read as data.
 
-    max_iter: Annotated[int, Range(1)] = 1000
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    perplexity: Annotated[float, Range(1)] | Literal["auto"] = "auto"
+    max_iter: Annotated[int, Range(1)] = parameter("Maximum number of iterations.", default=1000)
+    search: Literal["auto", "exact", "approximate"] = parameter("Type of neighbor search.", default="auto")
 
-`check_parameters` refuses what an annotation does not admit, `describe` puts an annotation into words: for the error,
-for the pages of the documentation and for the command line.
+`check_parameters` raises an error for a value that the annotation does not admit. `describe` puts an annotation into
+words for errors, documentation pages and the command line; `plain_type` is the short form for docstrings.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import contextlib
 import json
 import math
 import numbers
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints, runtime_checkable
 
@@ -75,6 +75,24 @@ class FitPredict(Protocol):
 ClusterEstimator = Annotated[FitPredict, Described("an estimator with fit_predict")]
 
 
+def parameter(doc: str, *, default: Any, kw_only: bool = True) -> Any:
+    """Declare a parameter of an estimator with the text that explains it in docstring, pages and command line.
+
+    ``default`` is given by name, because type checkers look for that name. A subclass that declares the parameter
+    again with a plain default inherits the text.
+    """
+    return field(default=default, kw_only=kw_only, metadata={"doc": doc})
+
+
+def parameter_text(cls: type, name: str) -> str:
+    """Return the text of a declared parameter, from the class or the nearest base that explains it; "" for none."""
+    for base in cls.__mro__:
+        declaration = vars(base).get("__dataclass_fields__", {}).get(name)
+        if declaration is not None and "doc" in declaration.metadata:
+            return str(declaration.metadata["doc"])
+    return ""
+
+
 def declared(cls: type) -> Mapping[str, Any]:
     """Return the annotation of every parameter of a dataclass estimator, in the order of its constructor."""
     return _declared(cls)
@@ -83,22 +101,22 @@ def declared(cls: type) -> Mapping[str, Any]:
 @cache
 def _declared(cls: type) -> Mapping[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(cls) if field.init}
+    return {each.name: hints[each.name] for each in fields(cls) if each.init}
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse the first parameter whose value its annotation does not admit: what came, and what may come."""
+    """Raise an error for the first parameter whose value its annotation does not admit."""
     for name, annotation in declared(type(estimator)).items():
         check_value(name, getattr(estimator, name), annotation)
 
 
 def admits(annotation: Any, value: Any) -> bool:
-    """Tell whether an annotation admits a value."""
+    """Return whether an annotation admits a value."""
     return any(_admits(option, value) for option in _options(annotation))
 
 
 def check_value(name: str, value: Any, annotation: Any) -> None:
-    """Refuse a value that an annotation does not admit."""
+    """Raise an error if an annotation does not admit a value: what was expected, and what was given."""
     if not admits(annotation, value):
         raise ValueError(f"{name} must be {describe(annotation)}; got {value!r}.")
 
@@ -114,6 +132,29 @@ def describe(annotation: Any) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def plain_type(annotation: Any) -> str:
+    """Return an annotation as a docstring has it, without limits.
+
+    Examples
+    --------
+    >>> plain_type(PositiveInt | Literal["auto"] | None)
+    'int, "auto" or None'
+    >>> plain_type(Literal["heat", "binary"])
+    '{"heat", "binary"}'
+    """
+    names: list[str] = []
+    literals = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in choices(annotation)]
+    for option in _options(annotation):
+        if get_origin(option) is not Literal:
+            names.append(_type_name(option))
+        elif literals:
+            alone = len(literals) == 1 and annotation is not option
+            names.append(literals[0] if alone else f"{{{', '.join(literals)}}}")
+            literals = []
+    names = list(dict.fromkeys(names))
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def choices(annotation: Any) -> tuple[Any, ...]:
     """Return the literal values that an annotation admits."""
     return tuple(
@@ -122,12 +163,12 @@ def choices(annotation: Any) -> tuple[Any, ...]:
 
 
 def has_text(annotation: Any) -> bool:
-    """Tell whether an annotation admits more than None, arrays, estimators and functions, which no text stands for."""
+    """Return whether an annotation admits a value that can be written as text, so not only arrays or functions."""
     return any(_has_text(option) for option in _options(annotation))
 
 
 def from_text(name: str, text: str, annotation: Any) -> Any:
-    """Return the value of a parameter that a text stands for, or refuse it.
+    """Return the value of a parameter that a text stands for; raise an error if it stands for none.
 
     Examples
     --------
@@ -142,17 +183,17 @@ def from_text(name: str, text: str, annotation: Any) -> Any:
             return value
     numeric = [value for value in values if isinstance(value, (int, float))]
     check_value(name, numeric[0] if numeric else text, annotation)
-    raise AssertionError("a value is admitted and is not")  # pragma: no cover
+    raise AssertionError("an admitted value was rejected")  # pragma: no cover
 
 
 def readings(text: str) -> list[Any]:
-    """Return the values that a text may stand for, the most special first: None, numbers, several, JSON, the text."""
+    """Return the values that a text may stand for, the most specific first: None, numbers, lists, JSON, the text."""
     words = {"none": None, "true": True, "false": False}
-    found: list[Any] = [words[text.lower()]] if text.lower() in words else []
+    values: list[Any] = [words[text.lower()]] if text.lower() in words else []
     for convert in (int, float, _numbers, _dictionary, _integers):
         with contextlib.suppress(ValueError, RecursionError):
-            found.append(convert(text))
-    return [*found, text]
+            values.append(convert(text))
+    return [*values, text]
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -206,14 +247,14 @@ def _admits(option: Any, value: Any) -> bool:
             return False
         return float(value) in (extra or Range())
     if isinstance(extra, Described):
-        bare = isinstance(value, (str, bytes, bool, numbers.Number, types.NoneType))
-        return not bare and (kind is Any or isinstance(value, kind))
+        scalar = isinstance(value, (str, bytes, bool, numbers.Number, types.NoneType))
+        return not scalar and (kind is Any or isinstance(value, kind))
     if kind is Any:
         return True
     if get_origin(kind) is tuple:
-        several = isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1
+        sequence = isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1
         return (
-            several and not isinstance(value, (str, bytes)) and all(admits(get_args(kind)[0], each) for each in value)
+            sequence and not isinstance(value, (str, bytes)) and all(admits(get_args(kind)[0], each) for each in value)
         )
     origin = get_origin(kind) or kind
     return callable(value) if origin is Callable else isinstance(value, origin)
@@ -231,7 +272,7 @@ def _words(option: Any) -> list[str]:
     origin = get_origin(kind) or kind
     if origin is tuple:
         return [f"a tuple, each of it {describe(get_args(kind)[0])}"]
-    known = {
+    words = {
         None: "None",
         types.NoneType: "None",
         bool: "True or False",
@@ -241,4 +282,15 @@ def _words(option: Any) -> list[str]:
         dict: "a dictionary",
         Mapping: "a dictionary",
     }
-    return [known.get(origin, getattr(origin, "__name__", str(origin)))]
+    return [words.get(origin, getattr(origin, "__name__", str(origin)))]
+
+
+def _type_name(option: Any) -> str:
+    kind, extra = _parts(option)
+    if isinstance(extra, Described):
+        return re.sub(r"^an? ", "", extra.text)
+    origin = get_origin(kind) or kind
+    if origin is tuple:
+        return f"tuple of {plain_type(get_args(kind)[0])}"
+    names = {types.NoneType: "None", Callable: "callable", Mapping: "dict", Any: "any"}
+    return names.get(origin, getattr(origin, "__name__", str(origin)))

@@ -1,4 +1,4 @@
-"""The tables of methods and clusterings: each files a card, and tests, docs, command line and benchmarks read them."""
+"""The tables of methods and clusterings. Each registers a card; tests, docs, command line and benchmarks read them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ METHODS: Mapping[str, str] = {
     "ParametricTSNE": "manifoldry.methods.networks._parametric_umap",
     "ParametricUMAP": "manifoldry.methods.networks._parametric_umap",
 }
-"""Where each method lives, so that a name is imported only when it is used."""
+"""The module of each method, so that it is imported only when it is used."""
 
 CLUSTERINGS: Mapping[str, str] = {
     "LDLC": "manifoldry.methods.clusters._ldlc",
@@ -83,20 +83,19 @@ CLUSTERINGS: Mapping[str, str] = {
     "MPPCA": "manifoldry.methods.clusters._mixtures",
     "MFA": "manifoldry.methods.clusters._mixtures",
 }
-"""Where each clustering lives."""
-
+"""The module of each clustering."""
 
 PICTURE_FAMILIES = ("scaling", "geodesic", "local", "unfolding", "neighbor", "network")
-"""Families of methods that are meant for pictures, which should not be worse than PCA's; linear maps, kernels, factors
-and spectral features have other purposes."""
+"""Families of methods meant for pictures, which should not be worse than PCA's; linear maps, kernels, factors and
+spectral features have other purposes."""
 
 OTHER_PURPOSES = ("ColoredMVU", "SPE")
-"""Methods of these families that keep something else than neighborhoods: targets, and the edges of a graph."""
+"""Methods of these families that preserve something other than neighborhoods: targets, and the edges of a graph."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What there is to know about a method before using it.
+    """Facts about a method: what it preserves, when to use it, what it offers.
 
     Parameters
     ----------
@@ -105,13 +104,13 @@ class Card:
     cls : type
         The estimator.
     family : str
-        The shelf it stands on.
+        The family of methods.
     problem : str
         The one problem it solves: eigen, descent, majorization, alternation, expectation maximization, semidefinite.
     papers : tuple of str
         Keys into references.bib.
     gives : tuple of str
-        What a fitted estimator offers, of `GIVES`.
+        What a fitted estimator offers, a subset of `GIVES`.
     keeps, loses, use_when, fails_when : str
         Advice, a clause each.
     cost : str
@@ -119,7 +118,7 @@ class Card:
     test_params : mapping
         Settings with which it runs on a handful of points.
     wrapped : bool
-        Whether the computation is scikit-learn's, and with it the words of the constructor.
+        Whether the computation, and with it the parameters, is scikit-learn's.
     """
 
     name: str
@@ -139,11 +138,22 @@ class Card:
     def __post_init__(self) -> None:
         unknown = set(self.gives) - set(GIVES)
         if unknown or not self.papers:
-            raise ValueError(f"The card of {self.name} needs a paper and gives only of {GIVES}; got {unknown}.")
+            raise ValueError(f"The card of {self.name} needs a paper and only entries of {GIVES}; got {unknown}.")
+
+    @property
+    def advice(self) -> dict[str, str]:
+        """When to use the method, what it keeps and loses, and its cost, by heading."""
+        return {
+            "Use when": self.use_when,
+            "Keeps": self.keeps,
+            "Loses": self.loses,
+            "Fails when": self.fails_when,
+            "Cost": self.cost,
+        }
 
     @property
     def blocks(self) -> str:
-        """What a fit to rows in blocks takes account of, as its class says.
+        """The rows that a fit to chunked data uses, as declared by the class.
 
         Examples
         --------
@@ -158,13 +168,16 @@ _cards: dict[str, Card] = {}
 
 
 def register(**facts: Any) -> Callable[[C], C]:
-    """Return the class decorator that files the card of a method."""
+    """Return the class decorator that registers the card of a method and adds its advice to the docstring."""
 
-    def file(cls: C) -> C:
-        _cards[cls.__name__] = Card(name=cls.__name__, cls=cls, **facts)
+    def register_card(cls: C) -> C:
+        from manifoldry._core.docstrings import add_card  # not with the package, which imports this module
+
+        card = _cards[cls.__name__] = Card(name=cls.__name__, cls=cls, **facts)
+        add_card(cls, card.advice, card.papers)
         return cls
 
-    return file
+    return register_card
 
 
 def list_methods() -> tuple[Card, ...]:
@@ -192,7 +205,7 @@ def list_clusterings() -> tuple[Card, ...]:
 
 
 def is_for_pictures(cls: type) -> bool:
-    """Tell whether a class is meant for pictures; of a class without a card that is assumed.
+    """Return whether a class is meant for pictures; assumed for classes without a card.
 
     Examples
     --------

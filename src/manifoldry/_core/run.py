@@ -1,4 +1,4 @@
-"""One fit's circumstances: seed, threads, progress, seconds and memory, in one object."""
+"""The context of one fit: seed, threads, progress, seconds and memory, in one object."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from manifoldry._core.threads import one_blas_thread
 from manifoldry._core.warnings import warn
 
 SECONDS_BETWEEN_LINES = 1.0
-"""How long ``verbose`` is silent at least between two lines about the same stage."""
+"""Minimum time between two lines of ``verbose`` about the same stage."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told: the stage, how far it is, and seconds since the fit began."""
+    """What a callback receives: the stage, its progress, and seconds since the fit began."""
 
     stage: str
     done: int
@@ -40,7 +40,7 @@ class Progress:
 
 
 Callback = Callable[[Progress], Any]
-"""Called with a `Progress`; a true answer asks the fit to stop as soon as it has a usable result."""
+"""Called with a `Progress`; returning true asks the fit to stop as soon as it has a usable result."""
 
 
 class Run:
@@ -49,12 +49,12 @@ class Run:
     Parameters
     ----------
     seed : None, int, numpy Generator or RandomState
-        Source of all randomness; None takes fresh entropy.
+        Source of all randomness; None for fresh entropy.
     n_jobs : int, optional
         Threads of the library's own kernels: None or -1 for all, -2 for all but one. The results do not
         depend on it. (BLAS keeps its own setting for large matrices; see threadpoolctl.)
     verbose : bool
-        Write to the standard error stream when a stage begins, how far it is about every second, and how long it took.
+        Write to the standard error stream when a stage begins, its progress about every second, and its duration.
     callback : callable, optional
         Receives a `Progress` at every step; returning true stops the fit early.
 
@@ -67,11 +67,7 @@ class Run:
     """
 
     def __init__(
-        self,
-        seed: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-        callback: Callback | None = None,
+        self, seed: Any = None, n_jobs: int | None = None, verbose: bool | int = False, callback: Callback | None = None
     ) -> None:
         self.n_jobs = resolve_jobs(n_jobs)
         self.verbose = bool(verbose)
@@ -87,7 +83,7 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """The number that all streams follow from: another run of it repeats them."""
+        """The number from which all random streams follow; another run with it repeats them."""
         return self._entropy
 
     def rng(self, purpose: str) -> np.random.Generator:
@@ -111,7 +107,7 @@ class Run:
                 _speak(f"{name}: {spent:.2f} s")
 
     def step(self, done: int, total: int | None = None, message: str = "") -> bool:
-        """Report a step of the current stage; False once the callback or Ctrl-C has asked to stop."""
+        """Report a step of the current stage; return False once the callback or Ctrl-C has asked to stop."""
         if self.verbose:
             self._speak_at_times(done, total, message)
         self._tell(done, total, message)
@@ -136,10 +132,10 @@ class Run:
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
-        """Let Ctrl-C ask to stop where a result has been reached that can be kept; a second one raises.
+        """Let Ctrl-C ask the fit to stop and keep its current result; a second Ctrl-C raises.
 
-        Elsewhere Ctrl-C raises KeyboardInterrupt as usual: there is nothing to keep. Only the main thread of a program
-        hears of it, and a handler that the program has installed is left alone.
+        Outside this context Ctrl-C raises KeyboardInterrupt as usual. It reaches only the main thread of a program, and
+        a handler that the program has installed is left unchanged.
         """
         outer, before, self._stoppable = self._stoppable, self.interrupted, True
         usual = signal.default_int_handler
@@ -161,7 +157,7 @@ class Run:
         self.interrupted = self.stopped = True
 
     def announce(self, what: str, n_bytes: int, instead: str = "") -> None:
-        """Tell the size of a large array before it is taken; refuse more than is available now."""
+        """Announce the size of a large array before it is allocated; raise MemoryError if it is not available."""
         self.memory[what] = max(self.memory.get(what, 0), int(n_bytes))
         text = f"{what}: {n_bytes / 1e6:,.0f} MB"
         available = available_memory()
@@ -176,22 +172,21 @@ class Run:
     def map(
         self, work: Callable[..., T], tasks: Sequence[Any], *, blas: bool = False, stoppable: bool = False
     ) -> list[T]:
-        """Call ``work(*task)`` for each task on up to ``n_jobs`` threads; results in the order of tasks.
+        """Call ``work(*task)`` for each task on up to ``n_jobs`` threads; return results in the order of tasks.
 
-        Each task must own what it writes, so the result cannot depend on the number of threads. With
-        ``blas=True`` the tasks call BLAS, which is then held to one thread whatever ``n_jobs`` is. With
-        ``stoppable=True`` progress is reported (from the calling thread) and no task is begun once the
-        callback has asked to stop.
+        Each task must own what it writes, so the result does not depend on the number of threads. With ``blas=True``
+        the tasks call BLAS, which is limited to one thread for any ``n_jobs``. With ``stoppable=True`` progress is
+        reported (from the calling thread) and no task is started once the callback has asked to stop.
         """
         results: list[Any] = [None] * len(tasks)
         began = time.perf_counter()
-        told = False
+        reported = False
         queue: SimpleQueue[int] = SimpleQueue()
         for i in range(len(tasks)):
             queue.put(i)
 
         def drain(report: bool = False) -> None:
-            nonlocal told
+            nonlocal reported
             with one_blas_thread() if blas else nullcontext():
                 while not (stoppable and self.stopped):
                     try:
@@ -200,38 +195,38 @@ class Run:
                         return
                     results[i] = work(*tasks[i])
                     if report:
-                        told = True
+                        reported = True
                         self._task_done(len(tasks) - queue.qsize(), len(tasks), stoppable, began)
 
         helpers: list[Future[None]] = [_pool().submit(drain) for _ in range(min(self.n_jobs, len(tasks)) - 1)]
         try:
             drain(report=True)
         finally:
-            _clear(queue)  # only after an error here: leave the helpers nothing to begin
+            _clear(queue)  # not empty only after an error here: the helpers must not start further tasks
             # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
             errors = [helper.exception() for helper in helpers if not helper.cancel()]
         for error in errors:
             if error is not None:
                 raise error
-        if stoppable and tasks and not told and not self.stopped:  # the helpers were faster than the calling thread
+        if stoppable and tasks and not reported and not self.stopped:  # the helpers were faster than the calling thread
             self.step(len(tasks), len(tasks))
         return results
 
-    def _task_done(self, done: int, total: int, told: bool, began: float) -> None:
-        """Report a task of `map`: as a step where progress is told, else only in words, and of a long map."""
-        if told:
+    def _task_done(self, done: int, total: int, as_step: bool, began: float) -> None:
+        """Report a task of `map`: as a step, or only as a line of ``verbose`` if the map takes long."""
+        if as_step:
             self.step(done, total)
         elif self.verbose and time.perf_counter() - began >= SECONDS_BETWEEN_LINES:
             self._speak_at_times(done, total, "")
 
     def ranges(self, n: int, grain: int) -> list[tuple[int, int]]:
-        """Cut ``range(n)`` into pieces of ``grain`` rows: a cut that does not depend on ``n_jobs``."""
+        """Split ``range(n)`` into ranges of ``grain`` rows, independent of ``n_jobs``."""
         grain = max(1, grain)
         return [(lo, min(lo + grain, n)) for lo in range(0, n, grain)]
 
 
 def _clear(queue: SimpleQueue[int]) -> None:
-    """Take everything from a queue from which others take too."""
+    """Empty a queue from which other threads read, too."""
     while not queue.empty():
         with suppress(Empty):
             queue.get_nowait()
@@ -243,7 +238,7 @@ def _speak(text: str) -> None:
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads meant by a scikit-learn style ``n_jobs``."""
+    """Return the number of threads for a scikit-learn style ``n_jobs``."""
     cpus = _cpus()
     if n_jobs is None:
         return cpus
@@ -262,11 +257,11 @@ def _cpus() -> int:
 
 _shared: list[ThreadPoolExecutor] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_shared.clear)  # a fork takes the executor but not its threads
+    os.register_at_fork(after_in_child=_shared.clear)  # a fork copies the executor but not its threads
 
 
 def _pool() -> ThreadPoolExecutor:
-    """Return the one pool of the process, made at first use."""
+    """Return the thread pool of the process, created at first use."""
     if not _shared:
         _shared.append(ThreadPoolExecutor(max(32, _cpus()), thread_name_prefix="manifoldry"))
     return _shared[0]

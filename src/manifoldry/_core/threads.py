@@ -1,4 +1,4 @@
-"""Threads of BLAS and OpenMP: one where the work is small, where several would only wait for each other."""
+"""Threads of BLAS and OpenMP: one for small work, where several would only wait for each other."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ MAX_SERIAL_ORDER = 4000
 """Largest order of a matrix that is factored by one thread. The threads of a factorization wait for each other at every
 block of columns, on a busy machine for a time slice each. Seconds, one thread and two, on two cores with a dozen other
 processes: Cholesky of order 200 0.0003 and 0.6, 1,000 0.07 and 4.5, 2,000 0.4 and 11, 3,000 1.5 and 3 to 15; all
-eigenvectors at 1,000 0.8 and 15 to 22, 2,000 6 and 24 to 40. Alone on the machine one thread takes a second for the
+eigenvectors at 1,000 0.8 and 15 to 22, 2,000 6 and 24 to 40. On an idle machine one thread takes a second for the
 Cholesky factor of this order, and two can save half of it."""
 
-
 MAX_SERIAL_PRODUCT = 2_000_000_000
-"""Multiplications of a matrix product up to which one thread does it, in a tenth of a second. The threads of a product
-wait for each other once or twice only, so that a large one takes no harm on a busy machine."""
+"""Maximum number of multiplications of a matrix product for one thread: a tenth of a second. The threads of a product
+wait for each other only once or twice, so large products are not slowed down on a busy machine."""
 
 
 def blas_threads_for(order: int, depth: int | None = None) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for small matrices, and give it all its threads for large ones.
+    """Limit BLAS to one thread for small matrices, and give it all its threads for large ones.
 
     Parameters
     ----------
@@ -39,9 +38,9 @@ def blas_threads_for(order: int, depth: int | None = None) -> AbstractContextMan
 
 
 class _SharedBlasLimit:
-    """One thread for every BLAS with one setting per process; contexts of several threads may overlap.
+    """Limits every BLAS with one setting per process to one thread; contexts of several threads may overlap.
 
-    The first context to be entered saves and lowers the numbers of threads, the last to be left restores them.
+    The first context saves and lowers the numbers of threads, the last one restores them.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class _SharedBlasLimit:
         self._lifted = False
 
     def enter(self, libraries: Sequence[Any]) -> None:
-        """Lower what is not lowered yet: everything, or a library that was loaded since."""
+        """Limit the libraries that are not limited yet: all, or those loaded since."""
         with self.lock:
             for library in libraries:
                 if library.filepath not in self._former:
@@ -68,7 +67,7 @@ class _SharedBlasLimit:
             self._restore_if_free()
 
     def lift(self) -> bool:
-        """Give the former numbers back for a while if all contexts are of this thread; tell whether that was so."""
+        """Restore the former numbers temporarily if all contexts belong to this thread; return whether they do."""
         with self.lock:
             alone = list(+self._held) == [threading.get_ident()] and not self._lifted
             if alone:
@@ -78,14 +77,14 @@ class _SharedBlasLimit:
             return alone
 
     def lower(self) -> None:
-        """End what `lift` began."""
+        """Undo `lift`."""
         with self.lock:
             self._lifted = False
             for library, _ in self._former.values():
                 _set_threads(library, 1)
 
     def after_fork(self) -> None:
-        """Forget, in the child, the contexts of threads that a fork does not take along; release the fork's lock."""
+        """In the child, drop the contexts of threads that a fork does not copy; release the fork's lock."""
         self._held = Counter({threading.get_ident(): self._held[threading.get_ident()]})
         self._restore_if_free()
         self.lock.release()
@@ -101,24 +100,22 @@ class _SharedBlasLimit:
 _blas_limit = _SharedBlasLimit()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_blas_limit.lock.acquire,
-        after_in_parent=_blas_limit.lock.release,
-        after_in_child=_blas_limit.after_fork,
+        before=_blas_limit.lock.acquire, after_in_parent=_blas_limit.lock.release, after_in_child=_blas_limit.after_fork
     )
 
 
 @contextmanager
 def one_blas_thread(openmp: bool = True) -> Iterator[None]:
-    """Hold BLAS to one thread; contexts of several threads may overlap, and the last to be left restores the setting.
+    """Limit BLAS to one thread; contexts of several threads may overlap, and the last one restores the setting.
 
-    Also to be held around what limits BLAS by itself, as scikit-learn's k-means and exact neighbor search do: its limit
-    would restore the single thread that it found in a context of another thread.
+    Also needed around code that limits BLAS itself, such as scikit-learn's k-means and exact neighbor search: it would
+    restore the single thread that another thread's context had set.
 
     Parameters
     ----------
     openmp : bool
-        Limit a BLAS with the threads of OpenMP, too, whose number belongs to the calling thread. False where loops of
-        OpenMP run inside: they would get one thread as well.
+        Also limit a BLAS with OpenMP threads, whose number belongs to the calling thread. False if OpenMP loops run
+        inside: they would get one thread, too.
     """
     shared, own = _blas_libraries(len(sys.modules))
     former = [(library, library.get_num_threads()) for library in own if openmp]
@@ -135,7 +132,7 @@ def one_blas_thread(openmp: bool = True) -> Iterator[None]:
 
 @contextmanager
 def _all_blas_threads() -> Iterator[None]:
-    """Let BLAS have its threads again inside of `one_blas_thread`, unless another thread holds it to one."""
+    """Give BLAS its threads again inside `one_blas_thread`, unless another thread limits it."""
     lifted = _blas_limit.lift()
     try:
         yield
@@ -146,7 +143,7 @@ def _all_blas_threads() -> Iterator[None]:
 
 @contextmanager
 def openmp_threads_for(multiplications: int) -> Iterator[None]:
-    """Hold the loops of OpenMP in other packages to one thread if they take no more work than `MAX_SERIAL_PRODUCT`.
+    """Limit OpenMP loops in other packages to one thread if their work is at most `MAX_SERIAL_PRODUCT`.
 
     The number belongs to the calling thread. Neighbors of 600 digits by scikit-learn, on two cores with a dozen other
     processes: 0.45 s with two threads, 0.014 s with one.
@@ -164,7 +161,7 @@ def openmp_threads_for(multiplications: int) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _openmp_libraries(n_modules: int) -> list[Any]:  # noqa: ARG001
-    """Return the libraries of OpenMP, looked up anew once a module more may have brought another."""
+    """Return the OpenMP libraries; ``n_modules`` refreshes the cache after new imports."""
     from threadpoolctl import ThreadpoolController
 
     return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
@@ -174,7 +171,7 @@ def _openmp_libraries(n_modules: int) -> list[Any]:  # noqa: ARG001
 def _blas_libraries(n_modules: int) -> tuple[list[Any], list[Any]]:  # noqa: ARG001
     """Return the BLAS libraries with one number of threads per process, and those with one per calling thread.
 
-    They are looked up anew (3 ms) once a module more may have brought another.
+    ``n_modules`` refreshes the cache (3 ms) after new imports.
     """
     from threadpoolctl import ThreadpoolController
 
@@ -184,7 +181,7 @@ def _blas_libraries(n_modules: int) -> tuple[list[Any], list[Any]]:  # noqa: ARG
 
 
 def _set_threads(library: Any, threads: int) -> None:
-    # From 3.8 on, threadpoolctl lets a single thread at a time set OpenBLAS and silently ignores the others.
+    # Since 3.8, threadpoolctl allows only one thread at a time to set OpenBLAS and silently ignores the others.
     release = getattr(library, "clear_controlling_thread", None)
     if release is not None:
         release(force=True)

@@ -1,4 +1,4 @@
-"""The nouns of the library: frozen values that travel together and check themselves when built."""
+"""The values of the library: frozen objects that keep related data together and check themselves when built."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from manifoldry._core.run import Run
 
 
-# Representations of values in one line.
-
-
 class OneLine:
-    """Gives a dataclass (with ``repr=False``) a representation in one line: what it has, arrays by their shapes.
+    """Gives a dataclass (with ``repr=False``) a representation in one line: its fields, arrays by their shapes.
 
     Examples
     --------
@@ -32,8 +29,8 @@ class OneLine:
 
     def __repr__(self) -> str:
         values = ((each.name, getattr(self, each.name)) for each in fields(cast(Any, self)))
-        told = (f"{name}={_brief(value)}" for name, value in values if value is not None)
-        return f"{type(self).__name__}({', '.join(told)})"
+        parts = (f"{name}={_brief(value)}" for name, value in values if value is not None)
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def _brief(value: Any) -> str:
@@ -46,20 +43,20 @@ def _brief(value: Any) -> str:
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
-"""Numbers in double precision; in single precision where the points are, or where a docstring says so."""
+"""Numbers in double precision; in single precision if the points are, or if a docstring says so."""
 IntArray = NDArray[np.integer[Any]]
 
 Extension = Callable[[Array, "Run"], FloatArray]
-"""New points (n_new, n_features) to coordinates (n_new, n_components), or back; picklable."""
+"""Maps new points (n_new, n_features) to coordinates (n_new, n_components), or the inverse; picklable."""
 
 
 @dataclass(frozen=True, repr=False)
 class NeighborGraph(OneLine):
-    """Who is near whom, and how far, in compressed rows.
+    """Neighbors and distances in compressed rows.
 
-    Row ``i`` lists the neighbors of point ``i``, never ``i`` itself: in ascending order of length where a search
-    made it, in the order of their indices where it was made symmetric. An absent pair is *not* a pair of length
-    zero: duplicates are listed with length 0.
+    Row ``i`` lists the neighbors of point ``i``, never ``i`` itself: in ascending order of length after a search, in
+    the order of their indices after symmetrization. A missing pair is *not* a pair of length zero: duplicates are
+    listed with length 0.
 
     Parameters
     ----------
@@ -81,7 +78,7 @@ class NeighborGraph(OneLine):
     def __post_init__(self) -> None:
         n = len(self.indptr) - 1
         if n < 0 or self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any():
-            raise ValueError("The row ends of a neighbor graph must begin with 0 and never fall.")
+            raise ValueError("The row ends of a neighbor graph must begin with 0 and never decrease.")
         if len(self.indices) != len(self.lengths) or self.indptr[-1] != len(self.indices):
             raise ValueError(
                 f"A neighbor graph needs one length per listed neighbor; got {len(self.indices)} indices, "
@@ -90,7 +87,7 @@ class NeighborGraph(OneLine):
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
             raise ValueError(f"A neighbor graph of {n} points lists an index outside 0..{n - 1}.")
         if (self.indices == self.rows()).any():
-            raise ValueError("A neighbor graph lists a point as its own neighbor; leave such pairs out.")
+            raise ValueError("A neighbor graph lists a point as its own neighbor; remove such pairs.")
         if len(self.lengths) and not (np.isfinite(self.lengths).all() and self.lengths.min() >= 0):
             raise ValueError("The lengths of a neighbor graph must be finite and non-negative.")
 
@@ -156,7 +153,7 @@ class NeighborGraph(OneLine):
         return self.with_only(self.lengths > 0)
 
     def with_only(self, keep: Array) -> NeighborGraph:
-        """Return the graph of the pairs to ``keep``, which of a symmetric one go both ways or not at all."""
+        """Return the graph with the pairs of the mask ``keep``, which must be symmetric for a symmetric graph."""
         indptr = np.concatenate([[0], np.cumsum(keep)])[self.indptr]
         return NeighborGraph(indptr, self.indices[keep], self.lengths[keep], self.symmetric)
 
@@ -174,7 +171,7 @@ class NeighborGraph(OneLine):
 
 @dataclass(frozen=True, repr=False)
 class Spectrum(OneLine):
-    """Eigenpairs in order, with their residuals and what was left out.
+    """Eigenpairs in order, with their residuals and the eigenvalues that were dropped.
 
     Parameters
     ----------
@@ -187,9 +184,9 @@ class Spectrum(OneLine):
     order : {"smallest", "largest"}
         Which end of the spectrum this is.
     solver : str
-        Name of the solver that gave the answer.
+        Name of the solver that found the pairs.
     dropped : ndarray
-        Eigenvalues of known vectors that were removed (the constant of a Laplacian, say).
+        Eigenvalues of known vectors that were removed, such as the constant of a Laplacian.
     """
 
     values: FloatArray
@@ -228,7 +225,7 @@ class Spectrum(OneLine):
 
 
 class Stop(enum.Enum):
-    """Why an iteration ended, as a sentence of advice."""
+    """Why an iteration ended, with advice."""
 
     CONVERGED = "The iteration converged to the requested tolerance."
     COMPLETED = "The iteration did all the steps that were asked for; this method does not end earlier."
@@ -248,7 +245,7 @@ class Trace(OneLine):
     stop : Stop
         Why the iteration ended.
     steps : ndarray, optional
-        After how many iterations the objective was computed, where that was not after each.
+        Iterations after which the objective was computed, if not after each.
     """
 
     objective: FloatArray
@@ -260,7 +257,7 @@ class Trace(OneLine):
             raise ValueError(f"A trace needs one step per objective; got {len(self.steps)} and {len(self.objective)}.")
 
     def interrupted(self) -> Trace:
-        """Return the trace of an iteration that was asked to stop by Ctrl-C; one that had ended as it is."""
+        """Return the trace with the stop of Ctrl-C instead of a callback's; unchanged if the iteration had ended."""
         return replace(self, stop=Stop.INTERRUPTED) if self.stop is Stop.ASKED else self
 
     @property
@@ -276,9 +273,9 @@ class Certificate(OneLine):
     Parameters
     ----------
     objective : float
-        The value reached; smaller is better, so that of a largest stretch is minus the stretch.
+        The value reached; smaller is better, so for a largest stretch it is minus the stretch.
     bound : float
-        Proven by the dual: no feasible point has a smaller value. Minus infinity where nothing is proven.
+        Proven by the dual: no feasible point has a smaller value. Minus infinity if nothing is proven.
     rank : int
         Number of dimensions used.
     claim : str
@@ -288,11 +285,11 @@ class Certificate(OneLine):
     noise : float
         Differences of objectives up to this are rounding.
     violation : float
-        By how much the constraints of the program are broken, relative to their size.
+        Violation of the constraints of the program, relative to their size.
     smallest : float, optional
-        A proven lower bound of the dual matrix's smallest eigenvalue; zero or more would be optimal to the last bit.
+        A proven lower bound of the dual matrix's smallest eigenvalue; zero or more would be exactly optimal.
 
-    A value that passes the bound with no constraint broken is a contradiction and raises a `ValueError`.
+    A value below the bound without a violated constraint is a contradiction and raises a `ValueError`.
     """
 
     objective: float
@@ -314,12 +311,12 @@ class Certificate(OneLine):
 
     @property
     def gap(self) -> float:
-        """The most by which the value can be improved, relative to it, or to the noise where it is smaller."""
+        """The maximum possible improvement of the value, relative to it, or to the noise if that is larger."""
         return self._relative(self.objective - self.bound)
 
     @property
     def verdict(self) -> str:
-        """What is proven: "proven optimal", "within 3e-4" or, of gaps of 1 and broken constraints, "bound only"."""
+        """What is proven: "proven optimal", "within 3e-4" or, for gaps of 1 and violations, "bound only"."""
         if self.violation > self.MAX_VIOLATION or self._passes_bound() or not self.gap < 1:
             return "bound only"
         return "proven optimal" if self.gap <= self.tol else f"within {self.gap:.1g}"
@@ -337,8 +334,8 @@ class Certificate(OneLine):
         if self.verdict.startswith("within"):
             return f"Proven to be {self.verdict} of the optimum (tol is {self.tol:g}): {self.claim}."
         if self.violation > 0:
-            return f"Not proven, for constraints are broken by up to {self.violation:.1g}: {self.claim}."
-        return f"Not proven, for the bound of the optimum is too loose to tell: {self.claim}."
+            return f"Not proven, because constraints are violated by up to {self.violation:.1g}: {self.claim}."
+        return f"Not proven, because the bound of the optimum is too loose: {self.claim}."
 
     def _passes_bound(self) -> bool:
         return self._relative(self.bound - self.objective) > self.tol
@@ -350,18 +347,18 @@ class Certificate(OneLine):
 
 @dataclass(frozen=True, repr=False)
 class Embedding(OneLine):
-    """Coordinates, and everything the method can say about them.
+    """Coordinates, and everything that the method provides with them.
 
     Parameters
     ----------
     coordinates : ndarray of shape (n_points, n_components)
         One row per point.
     graph, spectrum, trace, certificate : optional
-        The parts that the method has.
+        The results that the method provides.
     extension, inverse : callable, optional
-        New points to coordinates, and coordinates back to points.
+        Maps of new points to coordinates, and of coordinates to points.
     notes : mapping
-        What goes into ``diagnostics_``.
+        Entries of ``diagnostics_``.
     fitted : mapping
         Further attributes of the fitted estimator, by name.
     """

@@ -1,4 +1,4 @@
-"""What the library warns of, and how: once per fit, at the user's own line, however deep it arose."""
+"""Warnings: once per fit, at the line of the user's code, however deep they arise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 INSIDE = ("manifoldry.", "sklearn.", "concurrent.", "contextlib", "importlib.")
-"""Packages whose frames lie between a warning and the line that the user wrote."""
+"""Packages whose frames are between a warning and the user's code."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ class DisconnectedWarning(EmbeddingWarning):
 
 @dataclass
 class Collected:
-    """What the steps of one fit have warned of and remarked so far, to be ranked and reported when it ends."""
+    """Warnings and remarks of the steps of one fit so far, to be ranked and reported when it ends."""
 
     model: Any
     warnings: list[tuple[str, type[Warning]]] = field(default_factory=list)
@@ -39,18 +39,18 @@ _collected: ContextVar[Collected | None] = ContextVar("collected", default=None)
 
 @contextmanager
 def collecting(model: Any) -> Iterator[Collected]:
-    """Collect the warnings and remarks of a fit; those that nobody has reported by its end are issued one by one."""
+    """Collect the warnings and remarks of a fit; those not reported by its end are issued one by one."""
     outer = _collected.get()
     if outer is not None and outer.model is model:  # a fit that calls itself, with a sample of the rows
         yield outer
         return
-    found = Collected(model)
-    token = _collected.set(found)
+    collected = Collected(model)
+    token = _collected.set(collected)
     try:
-        yield found
+        yield collected
     finally:
         _collected.reset(token)
-        for message, category in found.warnings:
+        for message, category in collected.warnings:
             issue(message, category)
 
 
@@ -66,30 +66,30 @@ def collects(method: F) -> F:
 
 
 def take_collected(model: Any) -> Collected:
-    """Return what the fit of this model has collected so far, and forget it."""
-    found = _collected.get()
-    if found is None or found.model is not model:
+    """Return what the fit of this model has collected so far, and clear it."""
+    collected = _collected.get()
+    if collected is None or collected.model is not model:
         return Collected(model)
-    taken = Collected(model, found.warnings[:], found.remarks[:])
-    found.warnings.clear()
-    found.remarks.clear()
+    taken = Collected(model, collected.warnings[:], collected.remarks[:])
+    collected.warnings.clear()
+    collected.remarks.clear()
     return taken
 
 
 def warn(message: str, category: type[Warning] = EmbeddingWarning, *, now: bool = False) -> None:
-    """Issue a warning, during a fit as one of its findings when it ends, unless it is of use only ``now``."""
-    found = _collected.get()
-    if found is None or now:
+    """Issue a warning: during a fit as one of its findings when it ends, unless ``now``."""
+    collected = _collected.get()
+    if collected is None or now:
         issue(message, category)
     else:
-        found.warnings.append((message, category))
+        collected.warnings.append((message, category))
 
 
 def remark(message: str) -> None:
-    """Keep a sentence for the diagnostics of the fit under way, if there is one; it is never warned of."""
-    found = _collected.get()
-    if found is not None:
-        found.remarks.append(message)
+    """Add a message to the diagnostics of the current fit, if there is one, without a warning."""
+    collected = _collected.get()
+    if collected is not None:
+        collected.remarks.append(message)
 
 
 def issue(message: str, category: type[Warning]) -> None:

@@ -1,4 +1,4 @@
-"""The dimension suggested by a curve that falls with the dimension: its elbow, its gap, or a share left over."""
+"""The dimension suggested by a curve that falls with the dimension: its elbow, its gap, or a remaining share."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from manifoldry.graph._pairwise import as_points, block_rows, distance_rows
 MIN_CURVE_SHARE = 1e-6
 """Smaller shares count as this, so that values at rounding do not decide the elbow."""
 ZERO_SHARE = 1e-12
-"""What is left by as many dimensions as the rows have columns, up to rounding."""
+"""Remaining share that counts as zero, up to rounding: all columns leave nothing."""
 MIN_BEND = 2.0
-"""An elbow is clear if the curve lies below its chord by this factor. Planted dimensions under noise bend by 20 and
-more, geodesic residual variances of real data by 3 and more, their principal variances by 1.1 to 1.6."""
+"""An elbow is clear if the curve is below its chord by this factor. Known dimensions with noise give factors of 20 and
+more, geodesic residual variances of real data 3 and more, their principal variances 1.1 to 1.6."""
 MIN_CLUSTER_GAP = 8.0
-"""A gap of eigenvalues is clear if they grow by this factor: without clusters they are harmonics, of which the second
-is four times the first."""
+"""A gap of eigenvalues is clear if they grow by this factor: without clusters they are harmonics, and the second is
+four times the first."""
 
 REASON_WIDTH = 110
 """Characters in a line of a printed reason, as in a printed diagnosis."""
 
 MAX_LOST_VARIANCE = 0.05
-"""Maximum share of the variance beyond n_components without advice."""
+"""Maximum share of the variance beyond n_components that causes no advice."""
 
 
 @dataclass(frozen=True, repr=False)
 class Suggestion:
-    """A dimension and the reason for it; printed, lines of text."""
+    """A dimension and the reason for it."""
 
     n_components: int
     why: str
@@ -52,13 +52,13 @@ class Suggestion:
 def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:
     """Return the dimension at which the curve ``values`` (d = 1, 2, ...; 1 stands for d = 0) bends.
 
-    On a logarithmic scale, that is the point farthest below the straight line from the curve's beginning to its end:
-    before it each dimension removes a larger share of what is left than on average, behind it a smaller one. Given
-    ``otherwise``, a curve without a clear elbow suggests the first dimension that leaves at most a twentieth,
-    or, if none does, the one given.
+    On a logarithmic scale, this is the point farthest below the straight line from the start of the curve to its end:
+    before it each dimension removes a larger share of the remainder than on average, after it a smaller one. Given
+    ``otherwise``, a curve without a clear elbow suggests the first dimension that leaves at most 5 %, or ``otherwise``
+    if none does.
     """
     if otherwise is not None:
-        values = values[: 1 + int(np.count_nonzero(values > ZERO_SHARE))]  # all columns leave nothing: that is no elbow
+        values = values[: 1 + int(np.count_nonzero(values > ZERO_SHARE))]  # all columns leave nothing: not an elbow
     shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_CURVE_SHARE)]))
     heights = np.log(shares)
     chord = np.linspace(heights[0], heights[-1], len(heights))
@@ -82,12 +82,12 @@ def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) ->
 
 
 def unexplained(values: FloatArray) -> FloatArray:
-    """Return the share of the sum of ``values`` that the first d = 1, 2, ... of them leave out."""
+    """Return the share of the sum of ``values`` beyond the first d = 1, 2, ... of them."""
     return np.maximum(1 - np.cumsum(values) / (values.sum() or 1.0), 0.0)
 
 
 def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Suggestion:
-    """Return the first dimension d = 1, 2, ... that leaves at most ``share`` of the whole, or the last one."""
+    """Return the first dimension d = 1, 2, ... that leaves at most ``share``, or the last one."""
     left = np.asarray(left, dtype=float)
     under = np.flatnonzero(left <= share)
     d = int(under[0]) + 1 if len(under) else len(left)
@@ -96,10 +96,10 @@ def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Sug
 
 
 def lost_variance_advice(values: FloatArray, n_components: int, stopped: bool = False) -> tuple[str, ...]:
-    """Return what to say of points with these variances, descending, if ``n_components`` of them leave out too much.
+    """Return advice if ``n_components`` of the descending variances lose too much.
 
-    Nothing if at most a twentieth is left out: then the points lie nearly in as many dimensions. Nor of an iteration
-    that was ``stopped``, whose variances are not those of the solution.
+    There is none if at most 5 % is lost, nor for an iteration that was ``stopped``, whose variances are not those of
+    the solution.
 
     Examples
     --------
@@ -114,20 +114,20 @@ def lost_variance_advice(values: FloatArray, n_components: int, stopped: bool = 
     if stopped or len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
         return ()
     d = enough(left, "variance", MAX_LOST_VARIANCE).n_components
-    # A program in few dimensions cannot tell how many more the points would take.
+    # A program in few dimensions cannot show how many more the points would need.
     count = f"about {d}" if d < len(left) else f"{d} or more"
     return (
         f"The unfolded points need {count} dimensions, and {n_components} keep {1 - left[n_components - 1]:.0%} of "
-        "their variance: neighbors across a fold hold it together (lower n_neighbors), or the data is no surface of "
-        f"{n_components} dimensions (for a picture use TSNE or UMAP, as features take n_components={d}).",
+        "their variance: neighbors across a fold keep it closed (lower n_neighbors), or the data is not a surface of "
+        f"{n_components} dimensions (for a picture use TSNE or UMAP, for features use n_components={d}).",
     )
 
 
 def gap(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:
-    """Return how many of the ascending non-negative ``values`` stand before the widest gap: the largest ratio.
+    """Return how many of the ascending non-negative ``values`` are before the largest gap (ratio).
 
-    Values below a millionth of the largest count as that, so that zeros have no gaps among themselves. If no gap is
-    clear, ``otherwise`` is returned where it is given.
+    Values below a millionth of the largest are raised to it, so that there are no gaps between zeros. If no gap is
+    clear, ``otherwise`` is returned, if given.
     """
     floor = MIN_CURVE_SHARE * float(np.max(values, initial=0.0)) or 1.0
     sizes = np.maximum(np.asarray(values, dtype=float), floor)
@@ -148,8 +148,8 @@ def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = 
 
     .. math:: 1 - R^2(d_{ij}, |y_i - y_j|)
 
-    over the unordered pairs i < j, R the correlation; in [0, 1], and 1 if all points of Y coincide. (The
-    zeros of the diagonal would raise R and are left out.)
+    over the unordered pairs i < j, with the correlation R; in [0, 1], and 1 if all points of Y coincide. (The zeros of
+    the diagonal would increase R and are excluded.)
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = 
     Y : array-like of shape (n, p)
         The embedding.
     rows : array-like of int of shape (m,), optional
-        The points of the rows of D, distinct, where D is not square. A pair of two such points is counted once,
-        from the first of its rows.
+        The distinct points of the rows of D, if D is not square. A pair of two such points is counted once, from the
+        first of its rows.
     n_jobs : int, optional
         Number of threads, None for all; the result does not depend on it.
 
@@ -208,7 +208,7 @@ def _row_points(D: FloatArray, n: int, rows: Any) -> IntArray:
     if rows is None:
         if D.shape != (n, n):
             raise ValueError(
-                f"D must be ({n}, {n}) for {n} points; got {D.shape}: name the points of its rows by rows=..."
+                f"D must be ({n}, {n}) for {n} points; got {D.shape}: pass the points of its rows as rows=..."
             )
         return np.arange(n)
     points = np.asarray(rows)

@@ -1,6 +1,6 @@
 """Products, factors and extreme eigenvalues of dense matrices, block by block on the threads of a run.
 
-The threads of BLAS itself wait for each other actively, which costs seconds on a busy machine (see `blas`).
+The threads of BLAS wait for each other actively, which costs seconds on a busy machine (see `_core.threads`).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ PANEL = 256
 """Rows or columns of a block: large enough for BLAS, small enough for the threads to share."""
 
 CORNER = 64
-"""Order of the blocks on the diagonal whose inverses stand for triangular solves, which NumPy has not."""
+"""Order of the diagonal blocks whose inverses replace triangular solves, which NumPy does not have."""
 
 MAX_LANCZOS_STEPS = 60
 LANCZOS_CHECK = 5
-"""Steps after which the eigenvalues of Lanczos' small matrix are looked at."""
+"""Steps between two computations of the eigenvalues of Lanczos' small matrix."""
 
 
 def product(one: Any, other: FloatArray, run: Run) -> FloatArray:
     """Return the product of a dense or sparse matrix with a dense one."""
-    found = np.empty((one.shape[0], other.shape[1]), np.result_type(one.dtype, other.dtype))
+    result = np.empty((one.shape[0], other.shape[1]), np.result_type(one.dtype, other.dtype))
 
     def work(lo: int, hi: int) -> None:
-        found[lo:hi] = one[lo:hi] @ other
+        result[lo:hi] = one[lo:hi] @ other
 
     run.map(work, run.ranges(one.shape[0], PANEL), blas=True)
-    return found
+    return result
 
 
 def cholesky(matrix: FloatArray) -> FloatArray:
@@ -46,15 +46,15 @@ def cholesky(matrix: FloatArray) -> FloatArray:
 
 def inverse_of(lower: FloatArray) -> FloatArray:
     """Return the inverse of L L'."""
-    found, _ = scipy.linalg.get_lapack_funcs("potri", (lower,))(np.asfortranarray(lower), lower=1, overwrite_c=1)
-    return np.tril(found) + np.tril(found, -1).T
+    inverse, _ = scipy.linalg.get_lapack_funcs("potri", (lower,))(np.asfortranarray(lower), lower=1, overwrite_c=1)
+    return np.tril(inverse) + np.tril(inverse, -1).T
 
 
 def factor_lower(matrix: FloatArray, run: Run) -> FloatArray:
-    """Factor a symmetric matrix in place by Cholesky, its lower triangle given; the upper one is left as it is.
+    """Factor a symmetric matrix in place by Cholesky, given its lower triangle; the upper one is unchanged.
 
-    Raises `numpy.linalg.LinAlgError` if the matrix is not positive definite. By columns of blocks, each brought up to
-    date by all those before it: products of many terms, which the threads share by rows.
+    Raises `numpy.linalg.LinAlgError` if the matrix is not positive definite. Each block of columns is updated with all
+    previous ones; the threads share these products by rows.
     """
     n = len(matrix)
     for lo in range(0, n, PANEL):
@@ -67,7 +67,7 @@ def factor_lower(matrix: FloatArray, run: Run) -> FloatArray:
 
 
 class _Panel:
-    """Columns lo..hi of a matrix that is being factored, those before them finished."""
+    """Columns lo..hi of a matrix that is being factored; the columns before are finished."""
 
     def __init__(self, matrix: FloatArray, lo: int, hi: int) -> None:
         self._matrix, self._lo, self._hi = matrix, lo, hi
@@ -81,7 +81,7 @@ class _Panel:
     def factor(self) -> None:
         """Factor the block on the diagonal."""
         lo, hi = self._lo, self._hi
-        # What is above the diagonal may be anything, and NumPy takes a NaN there for a failure.
+        # The entries above the diagonal are arbitrary, and NumPy fails for a NaN among them.
         self._corner = np.linalg.cholesky(np.tril(self._matrix[lo:hi, lo:hi]))
         self._matrix[lo:hi, lo:hi] = self._corner
         cuts = [(k, min(k + CORNER, hi - lo)) for k in range(0, hi - lo, CORNER)]
@@ -104,7 +104,7 @@ def solve_factored(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def lowest_between(lower: FloatArray, middle: Any, start: FloatArray, share: float) -> float:
-    """Return about the lowest eigenvalue of L^-1 D L^-T, D symmetric; see `lowest_eigenvalue`."""
+    """Return approximately the lowest eigenvalue of L^-1 D L^-T, D symmetric; see `lowest_eigenvalue`."""
     solve = scipy.linalg.get_blas_funcs("trsv", (lower,))
     factor = lower.T if lower.flags.c_contiguous else np.asfortranarray(lower.T)  # as LAPACK reads it
 
@@ -115,11 +115,11 @@ def lowest_between(lower: FloatArray, middle: Any, start: FloatArray, share: flo
 
 
 def lowest_eigenvalue(apply: Callable[[FloatArray], FloatArray], start: FloatArray, share: float) -> float:
-    """Return the lowest eigenvalue of a symmetric operator, by Lanczos' method and mostly a little too low.
+    """Return the lowest eigenvalue of a symmetric operator by Lanczos' method, usually slightly too low.
 
-    From the lowest Ritz value its residual is subtracted: there is an eigenvalue between the two, and from a random
-    start that is the lowest or near it. It ends when the residual is below this share of the value, or of 1 for one
-    above -1.
+    The residual is subtracted from the lowest Ritz value: there is an eigenvalue between the two, and for a random
+    start it is the lowest or near it. The iteration ends when the residual is below this share of the value, or of 1
+    for a value above -1.
     """
     n = len(start)
     basis = np.zeros((min(MAX_LANCZOS_STEPS, n) + 1, n))
@@ -129,7 +129,7 @@ def lowest_eigenvalue(apply: Callable[[FloatArray], FloatArray], start: FloatArr
     for k in range(len(basis) - 1):
         image = np.asarray(apply(basis[k]), dtype=float)
         small[k, k] = image @ basis[k]
-        for _ in range(2):  # once does not make it orthogonal to rounding
+        for _ in range(2):  # one pass does not make it orthogonal up to rounding
             image = image - (basis[: k + 1] @ image) @ basis[: k + 1]
         length = float(np.linalg.norm(image))
         last = k == len(basis) - 2 or length <= 1e-12 * max(1.0, abs(small[k, k]))
@@ -148,10 +148,10 @@ def dense_array(matrix: Any) -> FloatArray:
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
-# Factors of sparse symmetric matrices, and what their pivots prove.
+# Factors of sparse symmetric matrices, whose pivots prove definiteness.
 
 DENSE_FACTOR_SHARE, MAX_DENSE_FACTOR_SIZE = 0.08, 8000
-"""Share of nonzero entries above which a matrix of up to this order is factored as a dense one."""
+"""Share of nonzero entries above which a matrix of at most this order is factored as dense."""
 
 
 class SymmetricFactor:
@@ -173,7 +173,7 @@ class SymmetricFactor:
 
 
 class CholeskyFactor:
-    """The Cholesky factor of a dense positive definite matrix; another raises `numpy.linalg.LinAlgError`."""
+    """The Cholesky factor of a dense matrix; raises `numpy.linalg.LinAlgError` if it is not positive definite."""
 
     n_negative = 0
 
@@ -204,7 +204,7 @@ def proven_factor(matrix: sp.csc_array, max_negative: int = 0, shift: float = 0.
 
 
 def definite_factor(matrix: sp.csc_array, unit: float, damping: float, growth: float) -> tuple[Factor, float]:
-    """Return the factor of matrix + damping * unit * I, the damping raised until that is definite, and the damping."""
+    """Return the factor of matrix + damping * unit * I, the damping raised until it is definite, and that damping."""
     while np.isfinite(damping):
         factor = proven_factor(matrix, shift=damping * unit)
         if factor is not None:

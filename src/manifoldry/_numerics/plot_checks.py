@@ -1,4 +1,4 @@
-"""What a plot of an embedding shows, whatever the data: how many places are taken, and which points rule an axis."""
+"""What a plot of an embedding shows: how many positions are occupied, and which points dominate an axis."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from manifoldry._core.values import FloatArray, IntArray, OneLine
 from manifoldry.graph._pairwise import as_points
 
 PLOT_CELLS = 100
-"""Cells along each axis of a plot: a marker of usual size covers about a hundredth of its width."""
+"""Cells along each axis of a plot: a marker of usual size covers about 1 % of its width."""
 
 LINE_CELLS = 1000
 """Cells along the single axis of a line of points, which can be drawn as finely as a plot has pixels."""
 
 CROWDED_SHARE = 0.05
-"""Least share of all points in a cell that counts as crowded: 500 times that of an even spread over the plot."""
+"""Minimum share of all points in a crowded cell: 500 times that of an even spread over the plot."""
 
 MIN_CROWD = 10
-"""Least number of points in a crowded cell; fewer may meet by chance."""
+"""Minimum number of points in a crowded cell; fewer may coincide by chance."""
 
 RULING_POINTS_SHARE = 0.01
-"""Share of the points that may be called a handful; of Gaussian coordinates it holds 8 % of the variance."""
+"""Share of the points that counts as a handful; for Gaussian coordinates it has 8 % of the variance."""
 
 N_RULING_POINTS = 5
-"""Number of points that may be called a handful among few, if they are at most a twentieth (26 % of the variance)."""
+"""Number of points that counts as a handful in small data, if they are at most 5 % (26 % of the variance)."""
 
 
 @dataclass(frozen=True, repr=False)
 class Crowding(OneLine):
-    """Places of a plot that hold a twentieth of all points or more.
+    """Positions of a plot that hold 5 % of all points or more.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Crowding(OneLine):
 
 @dataclass(frozen=True, repr=False)
 class RuledAxis(OneLine):
-    """The points farthest from the mean along an axis, a hundredth or a few of all, and their share of its variance."""
+    """The points farthest from the mean along an axis (1 % of all or a few), and their share of its variance."""
 
     axis: int
     points: IntArray
@@ -58,10 +58,10 @@ class RuledAxis(OneLine):
 
 
 def distinct_places(Y: Any) -> int:
-    """Return the number of places that a plot of the first two axes shows.
+    """Return the number of positions that a plot of the first two axes shows.
 
-    Those are the occupied cells of a grid of 100 x 100 over the bounding box (of 1,000 along a single axis). Points
-    drawn evenly at random occupy nearly n of them while n is much below 10,000.
+    These are the occupied cells of a grid of 100 x 100 over the bounding box (of 1,000 along a single axis). n points
+    drawn evenly at random occupy nearly n cells if n is much below 10,000.
 
     Examples
     --------
@@ -103,14 +103,14 @@ def ruled_axes(Y: Any) -> list[RuledAxis]:
     """
     Y = as_points("Y", Y)
     few = max(1, int(RULING_POINTS_SHARE * len(Y)), min(N_RULING_POINTS, len(Y) // 20))
-    found = []
+    axes = []
     for axis, column in enumerate(Y.T):
-        away = np.abs(column - column.mean())
-        squares = np.square(away / (away.max() or 1.0))
+        distances = np.abs(column - column.mean())
+        squares = np.square(distances / (distances.max() or 1.0))
         far = np.argpartition(squares, len(squares) - few)[-few:]
         far = far[np.argsort(-squares[far], kind="stable")]
-        found.append(RuledAxis(axis, far, float(squares[far].sum() / (squares.sum() or 1.0))))
-    return found
+        axes.append(RuledAxis(axis, far, float(squares[far].sum() / (squares.sum() or 1.0))))
+    return axes
 
 
 def _plot_cells(Y: FloatArray) -> IntArray:
@@ -120,6 +120,6 @@ def _plot_cells(Y: FloatArray) -> IntArray:
     for column in Y[:, :2].T:
         low, high = column.min(), column.max()
         if high > low:
-            at = (column - low) / (high - low) * n_cells
-            cells = cells * n_cells + np.minimum(at.astype(np.int64), n_cells - 1)
+            position = (column - low) / (high - low) * n_cells
+            cells = cells * n_cells + np.minimum(position.astype(np.int64), n_cells - 1)
     return cells

@@ -38,7 +38,7 @@ def rigid_fit(source: Array, target: Array) -> Alignment:
 
     Minimizes :math:`\sum_i |R^\top y_i + t - z_i|^2` over orthogonal R: with the singular value
     decomposition :math:`Y_c^\top Z_c = U S V^\top` of the centered points, :math:`R = U V^\top` (schonemann1966).
-    If p and q differ, the narrower set is filled up with columns of zeros, so the image has ``max(p, q)`` columns.
+    If p and q differ, the narrower set is padded with columns of zeros, so the image has ``max(p, q)`` columns.
 
     Examples
     --------
@@ -71,8 +71,8 @@ def similarity_fit(source: Array, target: Array) -> Alignment:
 def affine_fit(source: Array, target: Array) -> Alignment:
     r"""Return the linear map and shift that bring ``source`` (n, p) closest to ``target`` (n, q), row by row.
 
-    Minimizes :math:`\sum_i |A^\top y_i + t - z_i|^2` over all A of shape (p, q); of several minimizers
-    the one of least norm.
+    Minimizes :math:`\sum_i |A^\top y_i + t - z_i|^2` over all A of shape (p, q); of several minimizers, that of least
+    norm is returned.
 
     Examples
     --------

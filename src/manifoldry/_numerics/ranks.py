@@ -1,4 +1,4 @@
-"""Measures from ranks: trustworthiness, continuity, neighbors kept, mean relative rank errors."""
+"""Rank-based metrics: trustworthiness, continuity, preserved neighbors, mean relative rank errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from manifoldry.graph._pairwise import (
 )
 
 MAX_AUTO_NEIGHBORS = 15
-"""Neighbors that are compared unless another number is asked for."""
+"""Default number of neighbors."""
 
 Sizes = int | Sequence[int] | IntArray
 """One neighborhood size, or several at once."""
@@ -88,7 +88,7 @@ def rank_measures(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> RankMeasures:
-    """Return trustworthiness, continuity, neighbors kept and mean relative rank errors in one pass.
+    """Return trustworthiness, continuity, preserved neighbors and mean relative rank errors in one pass.
 
     Each point evaluated is compared with all n points, block by block: O(sample * n) time and
     O(n + sample * n_neighbors) memory.
@@ -132,12 +132,12 @@ def rank_measures(
     X, Y = as_pair(X, Y, metric)
     sizes = neighborhood_sizes(n_neighbors, len(Y))
     rows = sample_rows(len(Y), sample, random_state)
-    found = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs)
-    return measures_of(found, n_neighbors, len(Y))
+    ranks = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs)
+    return measures_of(ranks, n_neighbors, len(Y))
 
 
 def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
-    """Return the sizes as an array of integers between 1 and n - 1, or refuse them."""
+    """Return the sizes as an array of integers between 1 and n - 1, or raise an error."""
     sizes = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
     if not sizes:
         raise ValueError("n_neighbors must name at least one neighborhood size; got an empty sequence.")
@@ -146,7 +146,7 @@ def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
 
 
 def chosen_neighbors(n_neighbors: Any, n: int) -> int:
-    """Return the number of neighbors asked for; "auto" is 15, or of few points as many as are fewer than half."""
+    """Return the given number of neighbors; "auto" is 15, or just below half of the points if they are few."""
     if isinstance(n_neighbors, str):
         check.choice("n_neighbors", n_neighbors, ("auto",))
         return max(1, min(MAX_AUTO_NEIGHBORS, (n - 1) // 2))
@@ -154,12 +154,12 @@ def chosen_neighbors(n_neighbors: Any, n: int) -> int:
 
 
 def require_below_half(n_neighbors: Sizes, n: int) -> None:
-    """Refuse sizes for which trustworthiness and continuity are not defined."""
+    """Check that trustworthiness and continuity are defined for these sizes."""
     largest = int(neighborhood_sizes(n_neighbors, n).max())
     if 2 * largest >= n:
         raise ValueError(
             f"Trustworthiness and continuity need n_neighbors below n / 2 = {n / 2:g}; got {largest}: "
-            "take fewer neighbors, or knn_error or mrre."
+            "use fewer neighbors, or knn_error or mrre."
         )
 
 
@@ -180,23 +180,23 @@ def neighbor_ranks(
     return NeighborRanks(rows, *(np.concatenate(part) for part in zip(*blocks, strict=True)))
 
 
-def ranks_of(distances: FloatArray, wanted: IntArray) -> IntArray:
-    """Return the ranks, from 1 and by (distance, column), that the ``wanted`` columns have in their rows."""
-    values = np.take_along_axis(distances, wanted, axis=1)
-    # Columns beyond the farthest wanted one precede none; in large sets few remain.
+def ranks_of(distances: FloatArray, targets: IntArray) -> IntArray:
+    """Return the ranks, from 1 and by (distance, column), that the ``targets`` columns have in their rows."""
+    values = np.take_along_axis(distances, targets, axis=1)
+    # Columns beyond the farthest target precede none of them; in large sets few remain.
     columns = np.flatnonzero((distances <= values.max(axis=1)[:, None]).any(axis=0))
     distances = np.take(distances, columns, axis=1)
-    ranks = np.empty(wanted.shape, dtype=np.int64)
-    for a in range(wanted.shape[1]):
+    ranks = np.empty(targets.shape, dtype=np.int64)
+    for a in range(targets.shape[1]):
         value = values[:, a, None]
         ranks[:, a] = 1 + np.count_nonzero(distances < value, axis=1)
         same = distances == value
         if np.count_nonzero(same) > len(same):
-            ranks[:, a] += np.count_nonzero(same & (columns < wanted[:, a, None]), axis=1)
+            ranks[:, a] += np.count_nonzero(same & (columns < targets[:, a, None]), axis=1)
     return ranks
 
 
-def measures_of(found: NeighborRanks, n_neighbors: Sizes, n: int) -> RankMeasures:
+def measures_of(neighbor_ranks: NeighborRanks, n_neighbors: Sizes, n: int) -> RankMeasures:
     """Return the measures that follow from the ranks among n points."""
     sizes = neighborhood_sizes(n_neighbors, n)
 
@@ -206,16 +206,16 @@ def measures_of(found: NeighborRanks, n_neighbors: Sizes, n: int) -> RankMeasure
 
     return RankMeasures(
         sizes if np.ndim(n_neighbors) else int(sizes[0]),
-        trustworthiness=over_sizes(partial(nearness, n), found.y_in_x),
-        continuity=over_sizes(partial(nearness, n), found.x_in_y),
-        knn_kept=over_sizes(share_kept, found.x_in_y),
-        mrre_x=over_sizes(partial(relative_error, n), found.x_in_y),
-        mrre_y=over_sizes(partial(relative_error, n), found.y_in_x),
+        trustworthiness=over_sizes(partial(nearness, n), neighbor_ranks.y_in_x),
+        continuity=over_sizes(partial(nearness, n), neighbor_ranks.x_in_y),
+        knn_kept=over_sizes(share_kept, neighbor_ranks.x_in_y),
+        mrre_x=over_sizes(partial(relative_error, n), neighbor_ranks.x_in_y),
+        mrre_y=over_sizes(partial(relative_error, n), neighbor_ranks.y_in_x),
     )
 
 
 def nearness(n: int, ranks: IntArray) -> FloatArray:
-    """One minus the excess of each row's ranks (m, k) over k, relative to the worst order (k < n / 2)."""
+    """Return one minus the excess of each row's ranks (m, k) over k, relative to the worst order (k < n / 2)."""
     m, k = ranks.shape
     if 2 * k >= n:
         return np.full(m, np.nan)
@@ -223,15 +223,15 @@ def nearness(n: int, ranks: IntArray) -> FloatArray:
 
 
 def share_kept(ranks: IntArray) -> FloatArray:
-    """Share of each row's k neighbors that are still among the k nearest."""
+    """Return the share of each row's k neighbors that are still among the k nearest."""
     return np.mean(ranks <= ranks.shape[1], axis=1)
 
 
 def relative_error(n: int, ranks: IntArray) -> FloatArray:
-    """Equations (5.22) and (5.23) of khajehpour2013 for each row."""
-    own = np.arange(1, ranks.shape[1] + 1)
-    beta = np.sum(np.abs(n + 1 - 2 * own) / own)
-    return np.sum(np.abs(own - ranks) / own, axis=1) / beta
+    """Return equations (5.22) and (5.23) of khajehpour2013 for each row."""
+    own_ranks = np.arange(1, ranks.shape[1] + 1)
+    beta = np.sum(np.abs(n + 1 - 2 * own_ranks) / own_ranks)
+    return np.sum(np.abs(own_ranks - ranks) / own_ranks, axis=1) / beta
 
 
 # The rank measures as functions; `rank_measures` computes all of them in one pass.
@@ -404,40 +404,42 @@ def mrre(
     return measures.mrre_x, measures.mrre_y
 
 
-# The choice among several layouts of the same points, by the neighbors that they keep.
+# The choice among several layouts of the same points, by the neighbors that they preserve.
 
 N_COMPARED_POINTS, MAX_COMPARED_NEIGHBORS = 1000, 15
-"""Points on which layouts are compared, and how many neighbors of each, as in `metrics.score`; fewer of few points."""
+"""Maximum numbers of points on which layouts are compared and of their neighbors, as in `metrics.score`."""
 
 MIN_TRUST_GAIN = 0.005
-"""By how much another layout has to keep neighbors better than the first, on those points."""
+"""Minimum gain in trustworthiness for which another layout is preferred to the first."""
 
 
 def most_trusted(
     X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: bool = False, gain: float = MIN_TRUST_GAIN
 ) -> int:
-    """Return which layout keeps the neighbors of some rows best: the first, unless another does clearly better.
+    """Return the index of the layout with the best trustworthiness: the first, unless another is clearly better.
 
     Parameters
     ----------
     X : array of shape (n, p), or of shape (n, n) if ``pairwise``
         Rows, or the distances between all points.
     layouts : sequence of ndarray of shape (n, d)
-        The one to prefer, and others.
+        The preferred one, and others.
     run : Run
         For the sample and the threads.
     pairwise : bool
         Whether ``X`` holds distances.
     gain : float
-        How much better it has to be.
+        Minimum gain.
     """
-    some = np.sort(run.rng("compared layouts").permutation(X.shape[0])[:N_COMPARED_POINTS])
-    k = min(MAX_COMPARED_NEIGHBORS, len(some) // 2 - 1)
+    sample = np.sort(run.rng("compared layouts").permutation(X.shape[0])[:N_COMPARED_POINTS])
+    k = min(MAX_COMPARED_NEIGHBORS, len(sample) // 2 - 1)
     if k < 1:
         return 0
-    points = X[np.ix_(some, some)] if pairwise else X[some]
+    points = X[np.ix_(sample, sample)] if pairwise else X[sample]
     points = points if issparse(points) else np.asarray(points, dtype=float)
     metric = "precomputed" if pairwise else "euclidean"
-    kept = [float(trustworthiness(points, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs)) for Y in layouts]
-    best = int(np.argmax(kept))
-    return best if kept[best] >= kept[0] + gain else 0
+    scores = [
+        float(trustworthiness(points, Y[sample], n_neighbors=k, metric=metric, n_jobs=run.n_jobs)) for Y in layouts
+    ]
+    best = int(np.argmax(scores))
+    return best if scores[best] >= scores[0] + gain else 0

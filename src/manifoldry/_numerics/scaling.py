@@ -16,19 +16,19 @@ from manifoldry._numerics.geometry.principal import descending_eigh
 
 MAX_ADDITIVE_STEPS = 50
 ADDITIVE_ROUNDING_TOL = 1e-12
-"""A negative v'K(c)v below this share of v'K(D^2)v is rounding: a sum of n^2 products each good to 1e-16."""
+"""A negative v'K(c)v below this share of v'K(D^2)v is rounding: a sum of n^2 products, each accurate to 1e-16."""
 MAX_FULL_SPECTRUM = 1000
 SCALING_BLOCK_ENTRIES = 2_000_000
 """Entries worked on at a time, so that no second n x n array is needed."""
 SQUARED_ENTRIES = 1 << 18
-"""Entries squared at a time where the square is used at once: 2 MB stay in a cache."""
+"""Entries squared at a time if the squares are used immediately: 2 MB fit in a cache."""
 MAX_COPIED_SCALING = 2000
-"""Number of points up to which a copy of their distances costs less than the products without one."""
+"""Maximum number of points for which a copy of their distances is cheaper than products without one."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The eigenpairs of -1/2 H D2 H, and the column means of D2, which place new points."""
+    """The eigenpairs of -1/2 H D2 H, and the column means of D2, which are needed to embed new points."""
 
     spectrum: Spectrum
     mean_squares: FloatArray
@@ -43,13 +43,13 @@ class Scaling:
         return Scaling(self.spectrum.head(m), self.mean_squares)
 
     def place(self, squares: Array) -> FloatArray:
-        r"""Place points by their squared distances (m, n) to the scaled ones.
+        r"""Embed points, given their squared distances (m, n) to the scaled ones.
 
         :math:`y = \frac12 \Lambda^{-1/2} V^T (\overline{D2} - \delta)`: exact for points in the span, and the
         projection of kernel PCA with kernel -D2/2 otherwise.
         """
         spectrum = self.spectrum
-        # Values at the rounding of the largest belong to directions that the points do not have.
+        # Values that are rounding errors of the largest belong to directions in which the points do not extend.
         positive = spectrum.values > max(spectrum.values[0], 0.0) * len(spectrum.vectors) * np.finfo(float).eps
         inverse = np.zeros(len(spectrum))
         inverse[positive] = 0.5 / np.sqrt(spectrum.values[positive])
@@ -62,8 +62,7 @@ def classical_scaling(
 ) -> Scaling:
     r"""Return the top eigenpairs of :math:`B = -\frac12 H D^{(2)} H`, H = I - 11'/n, from symmetric distances (n, n).
 
-    With ``overwrite``, ``lengths`` itself is turned into B instead of a copy of it; ``guess`` (n, m) holds approximate
-    eigenvectors to begin with.
+    With ``overwrite``, B overwrites ``lengths``; ``guess`` (n, m) holds approximate eigenvectors to start with.
 
     References: torgerson1952, gower1966.
     """
@@ -82,10 +81,7 @@ def classical_scaling(
 
 
 def scaling_by_products(lengths: FloatArray, n_components: int, run: Run, guess: FloatArray | None = None) -> Scaling:
-    """Return the `classical_scaling` of distances that are kept: B is multiplied with, block by block, never stored.
-
-    Few points are scaled by a copy.
-    """
+    """Return the `classical_scaling` without changing the distances; B is not stored, except for few points."""
     n = len(lengths)
     if n <= MAX_COPIED_SCALING:
         return classical_scaling(lengths, n_components, run, guess=guess)
@@ -109,7 +105,7 @@ def scaling_by_products(lengths: FloatArray, n_components: int, run: Run, guess:
 
 
 def center_gram(gram: FloatArray, run: Run) -> FloatArray:
-    """Return H G H of a Gram matrix, whose scaling places the points around their mean."""
+    """Return the centered Gram matrix H G H."""
     centered = np.array(gram, dtype=np.float64)
     _center(centered, centered.mean(axis=1), 1.0, run)
     return centered
@@ -129,7 +125,7 @@ def _center(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> N
 
 
 def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int, run: Run) -> Scaling:
-    """Return the classical scaling of the landmarks (desilva2004); `Scaling.place` then places all points.
+    """Return the classical scaling of the landmarks (desilva2004); `Scaling.place` then embeds all points.
 
     ``lengths`` (l, n) are the distances from the landmarks, which are the points ``landmarks`` (l,), to all points.
     """
@@ -138,7 +134,7 @@ def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int
 
 
 def place_columns(scaling: Scaling, lengths: FloatArray, run: Run) -> FloatArray:
-    """Place all points by their distances from the landmarks, the columns of ``lengths`` (l, n)."""
+    """Embed all points, given their distances from the landmarks, the columns of ``lengths`` (l, n)."""
     n = lengths.shape[1]
     coordinates = np.empty((n, len(scaling.spectrum)))
 
@@ -163,7 +159,7 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     k = min(n_components, len(product))
     pairs = largest(product, k, run=run)
     norms = np.sqrt(np.maximum(pairs.values, 0.0))
-    # Values at the rounding of the largest are those of directions that the data do not have.
+    # Values that are rounding errors of the largest belong to directions in which the data does not extend.
     real = norms > norms[0] * np.sqrt(len(product) * np.finfo(float).eps)
     inverse = np.where(real, 1.0 / np.where(real, norms, 1.0), 0.0)
     directions = np.zeros((features, n_components))
@@ -181,9 +177,9 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
 def principal_turn(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return centered points in their principal axes, the axes in columns, and the mean."""
     mean = points.mean(axis=0)
-    away = points - mean
-    _, axes = descending_eigh(away.T @ away)
-    turned = away @ axes
+    centered = points - mean
+    _, axes = descending_eigh(centered.T @ centered)
+    turned = centered @ axes
     signs = column_signs(turned)
     return turned * signs, axes * signs, mean
 
@@ -198,12 +194,11 @@ def turned_spectrum(turned: FloatArray) -> Spectrum:
 def principal_axes(points: FloatArray, n_components: int) -> tuple[FloatArray, Spectrum]:
     """Return points (n, p) of few columns in their first principal axes, and all p eigenpairs of their Gram matrix.
 
-    Directions at rounding are kept as they are, where `principal_scaling` takes them for nothing; columns beyond p are
-    zeros.
+    Directions at the level of rounding are kept (`principal_scaling` sets them to zero); columns beyond p are zeros.
     """
     turned, _, _ = principal_turn(points)
-    short = max(0, n_components - turned.shape[1])
-    return np.pad(turned, ((0, 0), (0, short)))[:, :n_components], turned_spectrum(turned)
+    n_missing = max(0, n_components - turned.shape[1])
+    return np.pad(turned, ((0, 0), (0, n_missing)))[:, :n_components], turned_spectrum(turned)
 
 
 def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
@@ -221,11 +216,10 @@ def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
 def additive_constant(lengths: FloatArray, run: Run) -> float:
     r"""Return the smallest c >= 0 for which the distances plus c (between different points) are Euclidean.
 
-    The kernel of the shifted distances is :math:`K(c) = K(D^2) + 2c K(D) + \frac{c^2}{2} H`, with
-    :math:`K(Z) = -\frac12 H Z H`, and c is the largest root of its lowest eigenvalue. For any fixed v the quadratic
-    :math:`v^T K(c) v` must not be negative; taking for v the lowest eigenvector at the present c and moving to the
-    larger root of its quadratic climbs to c from below, as Newton's method does. Points at distance 0 from each
-    other count once.
+    The kernel of the shifted distances is :math:`K(c) = K(D^2) + 2c K(D) + \frac{c^2}{2} H`, with :math:`K(Z) =
+    -\frac12 H Z H`, and c is the largest root of its lowest eigenvalue. For any fixed v the quadratic :math:`v^T K(c)
+    v` must not be negative. Using the lowest eigenvector at the current c for v and moving to the larger root of its
+    quadratic approaches c from below, as Newton's method does. Points at distance 0 from each other count once.
 
     References: cailliez1983, choi2007.
     """

@@ -1,16 +1,20 @@
-"""What the commands say of their results: sentences first, then aligned figures, wrapped to the terminal."""
+"""What the commands print about their results: conclusions first, then aligned tables, wrapped to the terminal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from manifoldry.cli._advice import advice_lines, as_options
-from manifoldry.cli._flow.scaling import recorded_units
+from manifoldry.cli._flow.tables import recorded_units
+from manifoldry.cli._messages import advice_lines, as_options
+from manifoldry.cli._methods import method_class
 from manifoldry.cli._text import aligned, wrapped
+from manifoldry.data._tables.errors import counted
+from manifoldry.evaluation.score._table import GROUPS, TABLE, format_figure
 
 if TYPE_CHECKING:
     from manifoldry.evaluation.diagnosis import Diagnosis
@@ -18,136 +22,261 @@ if TYPE_CHECKING:
     from manifoldry.evaluation.score._table import Score
     from manifoldry.evaluation.selection._comparison import Comparison
 
+MAX_PRINTED_FINDINGS = 5
+"""Findings printed after a run, problems first; the report has all of them."""
 
-def diagnosis_text(found: Diagnosis) -> str:
-    """Return problems and notes with their advice, and what is fine."""
-    counts = " and ".join(_count(len(found.of(severity)), severity) for severity in ("problem", "note"))
-    lines = [*_strong(f"{found.subject}: {counts}."), ""]
-    for each in (*found.problems, *found.notes):
-        problem = each.severity == "problem"
-        told = wrapped(f"{each.topic}: {each.sentence}", "  ", "! " if problem else "- ")
-        lines += [click.style(told[0], fg="red", bold=True), *told[1:]] if problem else told
-        lines += advice_lines(each.advice)
-    fine = [each.topic for each in found.of("fine")]
+CAUSES = ("missing entries", "placeholders", "scales", "counts")
+"""Topics of findings that cause others and are printed before them."""
+
+OMITTED_PARAMETERS = ("n_components", "random_state")
+"""Parameters that the summary already states in other words."""
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return problems and notes with their advice, and the topics that are fine."""
+    counts = " and ".join(_count(len(diagnosis.of(severity)), severity) for severity in ("problem", "note"))
+    lines = [*_bold(f"{diagnosis.subject}: {counts}."), ""]
+    for finding in (*diagnosis.problems, *diagnosis.notes):
+        problem = finding.severity == "problem"
+        text = wrapped(f"{finding.topic}: {finding.sentence}", "  ", "! " if problem else "- ")
+        lines += [click.style(text[0], fg="red", bold=True), *text[1:]] if problem else text
+        lines += advice_lines(finding.advice)
+    fine = [finding.topic for finding in diagnosis.of("fine")]
     return "\n".join([*lines, *(wrapped(f"fine: {', '.join(fine)}", "  ", "  ") if fine else [])])
 
 
 def problem_lines(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the problems among the findings of a record, each with its advice."""
+    """Return the problems among recorded findings, each with its advice."""
     lines: list[str] = []
-    for each in findings:
-        if each["severity"] == "problem":
-            lines += wrapped(f"{each['topic']}: {each['sentence']}", "  ", "! ") + advice_lines(each["advice"])
+    for finding in findings:
+        if finding["severity"] == "problem":
+            lines += wrapped(f"{finding['topic']}: {finding['sentence']}", "  ", "! ")
+            lines += advice_lines(finding["advice"])
     return lines
 
 
 def scaling_lines(record: Mapping[str, Any]) -> list[str]:
-    """Return why and how the columns were scaled, if that was left to the program."""
+    """Return why and how ``--scale auto`` scaled the columns; nothing if it did not."""
     units = recorded_units(record["preparation"])
-    return [] if units is None else wrapped(units.told)
+    return [] if units is None else wrapped(units.message)
 
 
-def dimension_text(found: Consensus, by_scale: DimensionByScale | None, local: LocalDimension | None) -> str:
-    """Return the dimension and why, the estimates, and if asked for how it changes with scale and place."""
-    noun = "dimension" if found.value == 1 else "dimensions"
-    lines = _strong(f"The data have about {found.value} {noun} ({found.low:.1f} to {found.high:.1f}).")
-    lines += [line for sentence in found.why for line in wrapped(sentence)]
+def dimension_text(consensus: Consensus, by_scale: DimensionByScale | None, local: LocalDimension | None) -> str:
+    """Return the dimension with reasons, all estimates and, if given, how it varies with scale and location."""
+    noun = "dimension" if consensus.value == 1 else "dimensions"
+    lines = _bold(f"The data has about {consensus.value} {noun} ({consensus.low:.1f} to {consensus.high:.1f}).")
+    lines += [line for reason in consensus.why for line in wrapped(reason)]
     rows = [("estimate", "value", "low", "high", "")]
-    for name, each in found.estimates.items():
-        figures = (f"{each.value:.2f}", f"{each.low:.2f}", f"{each.high:.2f}")
-        rows.append((name, *figures, "counts" if name in found.used else ""))
+    for name, estimate in consensus.estimates.items():
+        numbers = (f"{estimate.value:.2f}", f"{estimate.low:.2f}", f"{estimate.high:.2f}")
+        rows.append((name, *numbers, "used" if name in consensus.used else ""))
     lines += ["", *aligned(rows, "lrrrl")]
     if local is not None:
-        lines += ["", *_strong("By place"), *wrapped(local.why)]
+        lines += ["", *_bold("By location"), *wrapped(local.why)]
     if by_scale is not None:
-        lines += ["", *_strong("By scale"), *(line for why in by_scale.why for line in wrapped(why)), ""]
-        lines += aligned(list(_scales(by_scale)), "rrrrl")
+        lines += ["", *_bold("By scale"), *(line for reason in by_scale.why for line in wrapped(reason)), ""]
+        lines += aligned(list(_scale_rows(by_scale)), "rrrrl")
     return "\n".join(lines)
 
 
-def _scales(found: DimensionByScale) -> Iterator[tuple[str, ...]]:
+def _scale_rows(by_scale: DimensionByScale) -> Iterator[tuple[str, ...]]:
     yield "neighbors", "radius", "dimension", "corrected", ""
-    first, last = found.plateau or (len(found.values), 0)
-    for i, k in enumerate(found.n_neighbors):
-        figures = (f"{found.radius[i]:.3g}", f"{found.values[i]:.2f}", f"{found.corrected[i]:.2f}")
-        yield str(k), *figures, "plateau" if first <= i <= last else ""
+    first, last = by_scale.plateau or (len(by_scale.values), 0)
+    for i, k in enumerate(by_scale.n_neighbors):
+        numbers = (f"{by_scale.radius[i]:.3g}", f"{by_scale.values[i]:.2f}", f"{by_scale.corrected[i]:.2f}")
+        yield str(k), *numbers, "plateau" if first <= i <= last else ""
 
 
-def score_text(found: Score) -> str:
-    """Return how many figures are better than those of PCA, and all of them in groups, with their meaning."""
-    from manifoldry.evaluation.score._table import GROUPS, TABLE
-
-    compared = [name for name in found if TABLE[name].group != "units" and isfinite(found[name] + found.pca[name])]
-    better = [name for name in compared if _off(name, found[name]) < _off(name, found.pca[name])]
-    lines = _strong(f"Better than PCA by {len(better)} of {len(compared)} figures.") + wrapped(found.heading)
-    sampled = any(found.errors.values())
-    rows = [("figure", "this", "±" if sampled else "", "PCA", "best", "meaning")]
-    rows += [(f"  {name}", *_figures(found, name), TABLE[name].meaning) for name in found]
-    table = iter(_blocks(rows))
+def score_text(score: Score) -> str:
+    """Return how many scores are better than those of PCA, and all scores by group, with their meaning."""
+    compared = [name for name in score if TABLE[name].group != "units" and isfinite(score[name] + score.pca[name])]
+    better = [name for name in compared if _error(name, score[name]) < _error(name, score.pca[name])]
+    lines = _bold(f"Better than PCA in {len(better)} of {len(compared)} scores.") + wrapped(score.heading)
+    rows = [("score", "this", "±" if any(score.errors.values()) else "", "PCA", "best", "meaning")]
+    rows += [(f"  {name}", *_score_cells(score, name), TABLE[name].meaning) for name in score]
+    table = iter(_row_lines(rows))
     lines += ["", *next(table)]
     for group, title in GROUPS.items():
-        if any(TABLE[name].group == group for name in found):
-            lines += [*_strong(title), *(line for name in found if TABLE[name].group == group for line in next(table))]
+        names = [name for name in score if TABLE[name].group == group]
+        if names:
+            lines += [*_bold(title), *(line for _ in names for line in next(table))]
     return "\n".join(lines)
 
 
-def _blocks(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+def _row_lines(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the lines of each row of a table; a row may take several."""
-    start = " " * (sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]))
-    block: list[str] = []
+    indent = " " * (sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]))
+    lines: list[str] = []
     for line in aligned(rows, "lrrrrl"):
-        if block and not line.startswith(start):
-            yield block
-            block = []
-        block.append(line)
-    yield block
+        if lines and not line.startswith(indent):
+            yield lines
+            lines = []
+        lines.append(line)
+    yield lines
 
 
-def _figures(found: Score, name: str) -> tuple[str, str, str, str]:
-    from manifoldry.evaluation.score._table import TABLE, format_figure
-
-    error = format_figure(found.errors[name]) if found.errors[name] else ""
-    return format_figure(found[name]), error, format_figure(found.pca[name]), f"{TABLE[name].best:g}"
+def _score_cells(score: Score, name: str) -> tuple[str, str, str, str]:
+    error = format_figure(score.errors[name]) if score.errors[name] else ""
+    return format_figure(score[name]), error, format_figure(score.pca[name]), f"{TABLE[name].best:g}"
 
 
-def _off(name: str, value: float) -> float:
-    from manifoldry.evaluation.score._table import TABLE
-
+def _error(name: str, value: float) -> float:
     return abs(value - TABLE[name].best)
 
 
-def comparison_text(found: Comparison) -> str:
-    """Return which method is best and why, the figures that decide, and what speaks for and against each."""
-    sampled = "" if len(found.rows) == found.n_points else f", by {len(found.rows):,} of them"
-    d = found.best.embedding.shape[1]
-    lines = _strong(f"Best to {found.purpose.name}: {found.best.name}.")
+def comparison_text(comparison: Comparison) -> str:
+    """Return the best method and why, the scores that decide, and the reasons for each rank."""
+    n_rows = len(comparison.rows)
+    sampled = "" if n_rows == comparison.n_points else f", compared on {n_rows:,} of them"
+    d = comparison.best.embedding.shape[1]
+    lines = _bold(f"Best to {comparison.purpose.name}: {comparison.best.name}.")
     lines += wrapped(
-        f"{found.n_points:,} points{sampled}, in {d} dimension{'' if d == 1 else 's'}. {found.purpose.rule}"
+        f"{comparison.n_points:,} points{sampled}, in {counted(d, 'dimension')}. {comparison.purpose.rule}"
     )
-    lines += ["", *_ranking(found), ""]
-    lines += [line for sentence in found.verdicts for line in wrapped(sentence, "  ", "- ")]
-    for place, entry in enumerate(found.ranking, 1):
-        lines += wrapped(f"{entry.name}: {' '.join(entry.reasons)}", "   ", f"{place}. ")
+    lines += ["", *_ranking(comparison), ""]
+    lines += [line for verdict in comparison.verdicts for line in wrapped(verdict, "  ", "- ")]
+    for rank, entry in enumerate(comparison.ranking, 1):
+        lines += wrapped(f"{entry.name}: {' '.join(entry.reasons)}", "   ", f"{rank}. ")
         lines += [line for warning in entry.warnings for line in wrapped(as_options(warning), "     ", "   ! ")]
-    for skipped in found.skipped:
+    for skipped in comparison.skipped:
         lines += wrapped(f"{skipped.name} was left out: {skipped.reason}", "   ", "-  ")
     return "\n".join(lines)
 
 
-def _ranking(found: Comparison) -> list[str]:
-    names = [criterion.figure for criterion in found.purpose.criteria]
+def _ranking(comparison: Comparison) -> list[str]:
+    names = [criterion.figure for criterion in comparison.purpose.criteria]
     rows: list[tuple[str, ...]] = [("", "method", *names, "seconds")]
-    for place, entry in enumerate(found.ranking, 1):
+    for rank, entry in enumerate(comparison.ranking, 1):
         values = (entry.score.get(name) for name in names)
-        figures = ("" if value is None else f"{value:.4f}" for value in values)
-        rows.append((str(place), entry.name, *figures, f"{entry.seconds:.1f}"))
+        cells = ("" if value is None else f"{value:.4f}" for value in values)
+        rows.append((str(rank), entry.name, *cells, f"{entry.seconds:.1f}"))
     return aligned(rows, "rl" + "r" * (len(names) + 1))
 
 
-def _strong(text: str) -> list[str]:
-    """Return the lines of a sentence, bold at a terminal."""
+def _bold(text: str) -> list[str]:
+    """Return a text as lines, bold at a terminal."""
     return [click.style(line, bold=True) for line in wrapped(text)]
 
 
 def _count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"
+
+
+def summary_text(record: Mapping[str, Any]) -> str:
+    """Return the summary of an ``embed`` run from its record: method, scores, findings, files."""
+    parts = [_head(record), _score_table(record), _finding_lines(record), _file_lines(record)]
+    return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines)
+
+
+def _head(record: Mapping[str, Any]) -> Iterator[str]:
+    source, coordinates = record["source"], record["coordinates"]
+    if units := recorded_units(record["preparation"]):
+        yield from wrapped(units.message)
+    yield from wrapped(
+        f"{record['method']} embedded {source['name']} ({source['rows']:,} rows, "
+        f"{counted(source['columns'], 'column')}) in {counted(coordinates['dimensions'], 'dimension')}; "
+        f"{sum(record['seconds'].values()):.1f} s."
+    )
+    if choice := record.get("choice"):
+        yield from wrapped(_choice_text(record["method"], choice))
+    yield from wrapped(_settings(record))
+    for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
+        yield from wrapped(f"- {as_options(remark)}", "  ")
+
+
+def _settings(record: Mapping[str, Any]) -> str:
+    """Return the preparation, the parameters that differ from their defaults, and the seed."""
+    defaults = method_class(record["method"])().get_params()
+    preparation = record["preparation"]
+    settings = [f"--scale {preparation['scale']}"] if preparation["scale"] != "none" else []
+    settings += [f"--pca {preparation['pca']}"] if preparation["pca"] is not None else []
+    for name, value in record["parameters"].items():
+        resolved = record["resolved"].get(name, value) if value in ("auto", None) else value
+        if name not in OMITTED_PARAMETERS and resolved != defaults.get(name):
+            settings.append(f"{name} {resolved}")
+    settings.append(f"seed {record['seed']}")
+    return f"Settings: {', '.join(settings)}; all others at their defaults."
+
+
+def _choice_text(method: str, choice: Mapping[str, Any]) -> str:
+    """Return why a method was chosen."""
+    sampled = "" if choice["whole"] else f" on a sample of {choice['rows']:,} rows"
+    others = [entry["method"] for entry in choice["ranking"] if entry["method"] != method]
+    neighbors = f", scored on the {choice['n_neighbors']} nearest neighbors" if choice.get("n_neighbors") else ""
+    text = (
+        f'Chosen to "{choice["purpose"]}"{sampled}{neighbors}, ahead of {", ".join(others)}'
+        if others
+        else "No other method was tried"
+    )
+    if choice["left_out"]:
+        text += f" ({', '.join(choice['left_out'])} would take too long on this many rows)"
+    reason = choice["reasons"][0] if choice["reasons"] else ""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in choice["skipped"].items():
+        by_reason.setdefault(why.rstrip("."), []).append(name)
+    skipped = "".join(f" Not compared: {', '.join(names)} ({why})." for why, names in by_reason.items())
+    return f"{text}. {reason}{skipped}".rstrip()
+
+
+def _score_table(record: Mapping[str, Any]) -> Iterator[str]:
+    scores = record["quality"].get("figures", {})
+    if not scores:
+        return
+    columns = {"value": record["method"], "pca": "PCA"}
+    if record["method"] == "PCA":
+        del columns["pca"]
+    rows = [(_neighborhood(record), *columns.values(), "best", "")]
+    rows += [
+        (name, *(_number(row[key]) for key in columns), f"{row['best']:g}", row["meaning"])
+        for name, row in scores.items()
+    ]
+    yield from aligned(rows, "l" + "r" * (len(columns) + 1) + "l")
+
+
+def _neighborhood(record: Mapping[str, Any]) -> str:
+    """Return the number of neighbors that the scores use."""
+    match = re.search(r"(\d+) neighbors", record["quality"].get("of", ""))
+    return f"({match[1]} neighbors)" if match else ""
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else format_figure(value)
+
+
+def _finding_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    printed = "scales" if recorded_units(record["preparation"]) else None  # already at the top
+    findings = [each for each in record["findings"] if each["severity"] != "fine" and each["topic"] != printed]
+    findings.sort(key=lambda each: each["topic"] not in CAUSES or each["severity"] != "problem")
+    for finding in findings[:MAX_PRINTED_FINDINGS]:
+        mark = "!" if finding["severity"] == "problem" else "-"
+        yield from wrapped(f"{mark} {finding['sentence']}", "  ")
+        yield from advice_lines(finding["advice"])
+    if len(findings) > MAX_PRINTED_FINDINGS:
+        yield f"  ({len(findings) - MAX_PRINTED_FINDINGS} more: see the report, or manifoldry diagnose)"
+
+
+def _file_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    for name, file in record["outputs"].items():
+        yield f"{name:12}{file['path']}"
+
+
+def transform_text(result: Mapping[str, Any]) -> str:
+    """Return the summary of a ``transform`` run."""
+    source, seconds = result["source"], sum(result["seconds"].values())
+    lines = wrapped(f"{result['method']} transformed {source['rows']:,} rows of {source['name']} in {seconds:.1f} s.")
+    for remark in result["remarks"]:
+        lines += wrapped(f"- {as_options(remark)}", "  ")
+    return "\n".join([*lines, *_file_lines(result)])
+
+
+def written_text(files: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
+    """Return which files of an interrupted run were written, and which were not.
+
+    Examples
+    --------
+    >>> written_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
+    'Written: a.csv; not written: a.mfy.'
+    """
+    written = [path for name, path in files.items() if name in outputs]
+    missing = [path for name, path in files.items() if name not in outputs]
+    return f"Written: {', '.join(written) or 'nothing'}; not written: {', '.join(missing) or 'nothing'}."

@@ -1,4 +1,4 @@
-"""The program: finds the command, runs it, and turns what goes wrong into one sentence and an exit code."""
+"""The program ``manifoldry``: runs a command, and turns errors into one message and an exit code."""
 
 from __future__ import annotations
 
@@ -17,44 +17,43 @@ except ImportError:  # pragma: no cover
 from click.shell_completion import CompletionItem, shell_complete
 
 from manifoldry import __version__
-from manifoldry.cli._advice import as_options
-from manifoldry.cli._errors import ASKED_WRONGLY, bug_text, error_text, is_bug, warnings_as_notes
+from manifoldry.cli._messages import USER_ERRORS, as_options, bug_text, error_text, is_bug, warnings_as_notes
 
 COMMANDS = {
-    "embed": "Embed a file: coordinates, a model for new rows, a page to look at, and a record of the run.",
-    "transform": "Place new rows by a model that embed has written.",
-    "compare": "Fit several methods, rank them for a purpose, and say why.",
-    "diagnose": "Say what there is to know about data before a fit, or about a fitted model.",
-    "dimension": "Estimate how many dimensions the data have, and say why.",
-    "score": "Judge coordinates that any program has made of a file.",
-    "methods": "List the methods, find some, or tell all about one.",
-    "cite": "Print what to cite for methods, as BibTeX.",
-    "rerun": "Repeat a run from its record, and tell whether it gives the same bits.",
-    "explore": "Look at a file in the browser, live: change method and parameters, select rows and save them.",
-    "demo": "Unfold a Swiss roll by every method: figures on the screen, pictures in a folder.",
-    "completion": "Print the script by which a shell completes commands and options.",
+    "embed": "Embed a file: write coordinates, a model for new rows, an HTML report and a record of the run.",
+    "transform": "Embed new rows with a saved model.",
+    "compare": "Fit several methods and rank them for a purpose, with reasons.",
+    "diagnose": "Check data before a fit, or a fitted model, and give advice.",
+    "dimension": "Estimate the intrinsic dimension of data, with reasons.",
+    "score": "Score coordinates computed by any program.",
+    "methods": "List or search the methods, or describe one.",
+    "cite": "Print the papers to cite for methods, as BibTeX.",
+    "rerun": "Repeat a run from its record, and check that the result is bit-identical.",
+    "explore": "Explore a file in the browser: change method and parameters, select rows and save them.",
+    "demo": "Unfold a Swiss roll with every method: print scores, save pictures and a report.",
+    "completion": "Print a shell completion script.",
 }
-"""The commands, in the order of the help, and what they do. Each is the object of its name in the module of its name,
-so that a command is imported only when it is used."""
+"""The commands in the order of the help. Each is the object of its name in the module of its name, so that a command is
+imported only when it is used."""
 
 BROKEN_PIPE = 141
-"""What a shell reports of a program that a broken pipe has ended: 128 + SIGPIPE."""
+"""Exit code after a broken pipe: 128 + SIGPIPE."""
 
 INTERRUPTED = 130
-"""What a shell reports of a program that Ctrl-C has ended: 128 + SIGINT."""
+"""Exit code after Ctrl-C: 128 + SIGINT."""
 
 TRACEBACK_VARIABLE = "MANIFOLDRY_TRACEBACK"
-"""Set to anything, it has errors shown with their traceback."""
+"""If this environment variable is set, errors are printed with their traceback."""
 
 COMPLETION_VARIABLE = "_MANIFOLDRY_COMPLETE"
-"""Set by the scripts of `completion`, it has the program answer what could come next, and do nothing else."""
+"""Set by the completion scripts; the program then prints completions and does nothing else."""
 
 HELP_WIDTH = 100
-"""The widest help; a narrower terminal narrows it."""
+"""Maximum width of the help."""
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported when they are asked for; the help needs none of them."""
+    """Commands that are imported on use; the help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of all commands."""
@@ -70,13 +69,13 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is asked for, or refuse it with the nearest one."""
+        """Return the command, or raise an error that suggests the closest one."""
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(unknown_command(args[0]), ctx)
+            raise click.UsageError(unknown_command_message(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands and options that begin so; no command is imported for it."""
+        """Complete commands and options without importing a command."""
         commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -86,12 +85,12 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def unknown_command(name: str) -> str:
-    """Return the sentence that refuses a command: what was meant, or all there are."""
+def unknown_command_message(name: str) -> str:
+    """Return the error about an unknown command, with a suggestion or the list of commands."""
     if "embed" in COMMANDS and os.path.exists(name):
         return f"There is no command {name!r}; did you mean manifoldry embed {name}?"
     close = get_close_matches(name.lower(), COMMANDS, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}."
+    hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(COMMANDS)}."
     return f"There is no command {name!r}; {hint}"
 
 
@@ -99,12 +98,12 @@ def unknown_command(name: str) -> str:
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH},
-    epilog="Begin with: manifoldry demo",
+    epilog="To get started: manifoldry demo",
 )
 @click.version_option(__version__, prog_name="manifoldry", message="%(prog)s %(version)s")
 @click.pass_context
 def program(ctx: click.Context) -> None:
-    """Unfold high-dimensional data: from a file to coordinates, a model for new rows, and a page to look at."""
+    """Manifold learning: from a file to coordinates, a model for new rows, and an HTML report."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -112,9 +111,9 @@ def program(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 for success; 1 for what the machine lacks (a library, memory, a place to write) and for defects; 2 for what was
-    asked wrongly: an unknown option, a file that cannot be read, data that a method cannot take. Ctrl-C gives 130 and
-    a reader that has closed the pipe (``manifoldry methods | head``) 141, in silence.
+    0 for success; 1 for errors of the environment (a missing library, too little memory, a full disk) and for bugs; 2
+    for user errors: an unknown option, an unreadable file, data that a method does not accept. Ctrl-C gives 130 and a
+    closed pipe (``manifoldry methods | head``) 141, without a message.
     """
     try:
         if COMPLETION_VARIABLE in os.environ and arguments is None:
@@ -125,18 +124,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return BROKEN_PIPE
-    except OSError as error:  # a disk that is full
+    except OSError as error:  # the disk is full
         _drop_output()
-        return _complain(error_text(error), 1)
+        return _print_error(error_text(error), 1)
     return code
 
 
 def _run(arguments: list[str]) -> int:
-    """Run one command; everything that goes wrong, beside output that cannot be written, becomes an exit code."""
+    """Run one command; errors become exit codes, except those of writing to standard output."""
     color = False if os.environ.get("NO_COLOR") else None
     try:
         with program.make_context("manifoldry", arguments, color=color) as context:
-            program.invoke(context)  # click's own main ends broken pipes with code 1
+            program.invoke(context)  # click's main would exit with code 1 on a broken pipe
         _flush()
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -147,23 +146,23 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             traceback.print_exc()
-        return _complain(*_verdict(error))
+        return _print_error(*_exit_message(error))
     return 0
 
 
-def _verdict(error: Exception) -> tuple[str, int]:
-    """Return what to say of an error, and the exit code."""
+def _exit_message(error: Exception) -> tuple[str, int]:
+    """Return the message and the exit code for an error."""
     if isinstance(error, click.UsageError):
-        return f"{as_options(_usage(error))} See {_help_of(error.ctx)}.", 2
+        return f"{as_options(_usage(error))} See {_help_command(error.ctx)}.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), 2
     if is_bug(error):
-        return f"{bug_text(error)} ({TRACEBACK_VARIABLE}=1 shows where).", 1
-    return as_options(error_text(error)), 2 if isinstance(error, ASKED_WRONGLY) else 1
+        return f"{bug_text(error)} (traceback: {TRACEBACK_VARIABLE}=1).", 1
+    return as_options(error_text(error)), 2 if isinstance(error, USER_ERRORS) else 1
 
 
-def _help_of(context: click.Context | None) -> str:
-    """Return what to type for the help of a command, and of its method if one is named."""
+def _help_command(context: click.Context | None) -> str:
+    """Return the command line that prints the help of a command, and of its method if one is named."""
     path, facts = ("manifoldry", {}) if context is None else (context.command_path, context.meta)
     named = f" --method {facts['manifoldry.method'].lower()}" if facts.get("manifoldry.named") else ""
     return f"{path}{named} --help"
@@ -173,17 +172,17 @@ def _usage(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         close = get_close_matches(error.option_name, error.possibilities or [], n=1, cutoff=0.7)
         return f"There is no option {error.option_name}{f'; did you mean {close[0]}?' if close else '.'}"
-    told = error.format_message()
-    return told if told.endswith((".", "?", "!")) else f"{told}."
+    message = error.format_message()
+    return message if message.endswith((".", "?", "!")) else f"{message}."
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     click.echo(f"manifoldry: {message}", err=True)
     return code
 
 
 def _complete(instruction: str) -> int:
-    """Answer a shell; what goes wrong says nothing, as it would appear amid a line that is being typed."""
+    """Print completions for a shell; errors stay silent, because they would appear within the typed line."""
     try:
         return shell_complete(program, {}, "manifoldry", COMPLETION_VARIABLE, instruction)
     except Exception:
@@ -192,12 +191,12 @@ def _complete(instruction: str) -> int:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as after 2>&-
+        if stream is not None:  # None after 2>&-
             stream.flush()
 
 
 def _drop_output() -> None:
-    """Lead what is left of the output to nowhere: Python flushes once more when it exits."""
+    """Discard the remaining output, which Python would flush again at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

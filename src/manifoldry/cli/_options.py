@@ -1,94 +1,88 @@
-"""Options that several commands share: how data are read and prepared, the method, the seed, JSON."""
+"""Options that several commands share: reading and preparing data, chunked data, seed, JSON, method parameters."""
 
 from __future__ import annotations
 
 import csv
 import functools
 import glob
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from manifoldry._core.parameters import choices
 from manifoldry._core.registry import METHODS
-from manifoldry.cli._errors import tell
-from manifoldry.cli._method_names import AUTO_METHOD, method_name
+from manifoldry.cli._messages import print_note
+from manifoldry.cli._methods import AUTO_METHOD, method_class, method_name
+from manifoldry.cli._outputs import add_options
+from manifoldry.cli._parameters import NOT_OPTIONS, MethodParameter, all_parameters, method_parameters
 
 if TYPE_CHECKING:
-    from manifoldry.cli._flow.scaling import AskedScale, MixedUnits
+    from manifoldry.cli._flow.tables import MixedUnits, ScaleOption
     from manifoldry.data._tables import ReadOptions, Table
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMAT_CHOICES = ("csv", "tsv", "parquet", "arrow", "npy", "npz", "mtx", "h5ad", "images", "dataset")
-"""What can be read, as `tables` has it; said here again so that the help does not load it."""
-DATASET_NAMES = (
-    "cylinder",
-    "dual_spiral",
-    "fishbowl",
-    "gaussian_clusters",
-    "half_globe",
-    "helix",
-    "open_box",
-    "s_curve",
-    "sphere",
-    "spiral",
-    "star",
-    "swiss_roll",
-    "torus",
-    "twin_peaks",
-    "v_shape",
-    "wave",
+"""Formats that can be read, repeated here so that the help does not import the readers."""
+DATASET_NAMES = tuple(
+    "cylinder dual_spiral fishbowl gaussian_clusters half_globe helix open_box s_curve sphere "
+    "spiral star swiss_roll torus twin_peaks v_shape wave".split()
 )
-"""The data sets that are generated, as `datasets` has them; said here again so that a completion does not load it."""
+"""Generated data sets, repeated here so that a completion does not import them."""
 SCALE_CHOICES = ("auto", "none", "standard", "robust", "unit", "log1p")
-"""How the columns, or for "unit" the rows, are scaled before a fit."""
+"""Scalings of the columns, or of the rows for "unit"."""
 IMPUTED = "; to be imputed."
-"""How the remark of a table on missing values that stay ends; who looks at them says so itself."""
+"""End of a table's remark on missing values that it keeps; `diagnose` reports these itself."""
 MAX_SEED = 2**32 - 1
-"""The largest seed that numpy and scikit-learn take."""
+"""The largest seed that numpy and scikit-learn accept."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a source is read and prepared, as the options say."""
+    """How a source is read and prepared, from the options."""
 
     options: ReadOptions
-    scale: AskedScale = "none"
+    scale: ScaleOption = "none"
     pca: int | None = None
     units: MixedUnits | None = None
 
     @property
     def changes(self) -> bool:
-        """Whether the features are changed after they were read."""
+        """Whether the features are changed after reading."""
         return self.scale not in ("auto", "none") or self.pca is not None or self.options.missing == "impute"
 
-    def table(self, source: str, *, as_it_is: bool = False) -> Table:
-        """Return the table of a file, a built-in data set or standard input ("-"), and tell what was left out of it.
+    def table(self, source: str, *, keep_missing: bool = False) -> Table:
+        """Return the table of a file, a built-in data set or standard input ("-"), and print its remarks.
 
-        With ``as_it_is`` missing values stay, and nothing is said of them.
+        With ``keep_missing`` missing values are kept without a remark.
         """
-        from manifoldry.cli._flow.column_remarks import with_remarks
+        from manifoldry.cli._flow.tables import with_remarks
         from manifoldry.data._tables import read_table
 
-        options = replace(self.options, missing="impute") if as_it_is else self.options
+        options = replace(self.options, missing="impute") if keep_missing else self.options
         table = with_remarks(read_table(source, options))
         for remark in table.remarks:
-            if not (as_it_is and remark.endswith(IMPUTED)):
-                tell(remark)
+            if not (keep_missing and remark.endswith(IMPUTED)):
+                print_note(remark)
         return table
 
     def scaled(self, table: Table, *, nonnegative: bool = False) -> Reading:
-        """Return the same with "auto" replaced by how the columns of a table are scaled, see `resolved_scale`."""
-        from manifoldry.cli._flow.scaling import resolved_scale
+        """Return the same with "auto" replaced by the scaling of a table, see `resolved_scale`."""
+        from manifoldry.cli._flow.tables import resolved_scale
 
         scale, units = resolved_scale(self.scale, table.X, table.features, nonnegative=nonnegative)
         return replace(self, scale=scale, units=units)
 
     def prepare(self, table: Table, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
-        """Return the features of a table after all preparation, and its named transformers, fitted."""
+        """Return the prepared features of a table, and the fitted, named transformers."""
         from manifoldry.data._tables import preparation
 
         assert self.scale != "auto"
@@ -99,16 +93,16 @@ class Reading:
         return X, steps
 
     def prepared(self, source: str, seed: int) -> tuple[Table, Any, MixedUnits | None]:
-        """Return the table of a source, its features after all preparation, and why they were standardized."""
+        """Return the table of a source, its prepared features, and why they were standardized."""
         table = self.table(source)
-        known = self.scaled(table)
-        if known.units is not None:
-            tell(known.units.told)
-        return table, known.prepare(table, seed)[0], known.units
+        reading = self.scaled(table)
+        if reading.units is not None:
+            print_note(reading.units.message)
+        return table, reading.prepare(table, seed)[0], reading.units
 
 
 class Columns(click.ParamType):
-    """Names of columns, separated by commas; a name that has a comma stands in double quotes."""
+    """Names of columns, separated by commas; a name with a comma is put in double quotes."""
 
     name = "columns"
 
@@ -126,7 +120,7 @@ class SourceType(click.ParamType):
     name = "file"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Return that files complete it; where no file begins so, the built-in data sets that do."""
+        """Complete file names, or names of built-in data sets if no file matches."""
         word = incomplete.replace("-", "_").lower()
         names = [name.replace("_", "-") for name in DATASET_NAMES if word and name.startswith(word)]
         if names and not glob.glob(glob.escape(incomplete) + "*"):
@@ -135,7 +129,7 @@ class SourceType(click.ParamType):
 
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return the names of methods that begin so."""
+    """Complete names of methods."""
     return [CompletionItem(name.lower()) for name in METHODS if name.lower().startswith(incomplete.lower())]
 
 
@@ -152,26 +146,26 @@ class MethodName(click.ParamType):
             self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin so."""
+        """Complete names of methods, and "auto"."""
         auto = [CompletionItem(AUTO_METHOD)] if AUTO_METHOD.startswith(incomplete.lower()) else []
         return [*auto, *complete_methods(ctx, param, incomplete)]
 
 
 class SeedType(click.ParamType):
-    """A seed: an integer that numpy and scikit-learn take."""
+    """A seed: an integer that numpy and scikit-learn accept."""
 
     name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the integer."""
         if not str(value).isdecimal() or int(value) > MAX_SEED:
-            self.fail(f"A seed is an integer from 0 to {MAX_SEED}; got {value!r}.", param, ctx)
+            self.fail(f"The seed must be an integer from 0 to {MAX_SEED}; got {value!r}.", param, ctx)
         return int(value)
 
 
 _READING = (
-    click.option("--id", "id", metavar="COLUMN", help="Column that names the rows; not embedded."),
-    click.option("--label", metavar="COLUMN", help="Column of classes; not embedded, but judged and colored by."),
+    click.option("--id", "id", metavar="COLUMN", help="Column with the names of the rows; not embedded."),
+    click.option("--label", metavar="COLUMN", help="Column with the classes, for scores and colors; not embedded."),
     click.option(
         "--color", type=Columns(), multiple=True, metavar="COLUMNS", help="Columns to color by; not embedded."
     ),
@@ -180,55 +174,52 @@ _READING = (
         type=Columns(),
         multiple=True,
         metavar="COLUMNS",
-        help="The columns to embed, separated by commas.  [default: all columns of numbers named nowhere else]",
+        help="Columns to embed, separated by commas.  [default: all numeric columns without another role]",
     ),
-    click.option("--drop", type=Columns(), multiple=True, metavar="COLUMNS", help="Columns to leave out altogether."),
+    click.option("--drop", type=Columns(), multiple=True, metavar="COLUMNS", help="Columns to ignore."),
     click.option(
-        "--header/--no-header", default=None, help="Whether the first line holds names.  [default: found out]"
+        "--header/--no-header", default=None, help="Whether the first line holds column names.  [default: detected]"
     ),
     click.option(
         "--delimiter",
         metavar="TEXT",
-        help="What separates the fields of a text file: a character, or tab, comma, semicolon, space, pipe.  "
-        "[default: found out]",
+        help="Field separator of a text file: a character, or tab, comma, semicolon, space, pipe.  [default: detected]",
     ),
     click.option(
         "--missing",
         type=click.Choice(("refuse", "drop", "impute", "keep")),
         default="refuse",
         show_default=True,
-        help="Missing values: refuse them with counts, drop their rows, impute the median of the column, or keep them "
-        "for a method that takes them (ProbabilisticPCA).",
+        help="Missing values: refuse them (an error that counts them), drop their rows, impute the median of the "
+        "column, or keep them for a method that accepts them (ProbabilisticPCA).",
     ),
     click.option(
-        "--key", metavar="NAME", help="Which array of an .npz file, or X, obsm/X_pca, layers/counts of an .h5ad file."
+        "--key", metavar="NAME", help="Array in an .npz file, or X, obsm/X_pca, layers/counts in an .h5ad file."
     ),
     click.option(
         "--format",
         "format",
         type=click.Choice(FORMAT_CHOICES),
-        help="What the file is.  [default: by its name and first bytes]",
+        help="File format.  [default: from the name and the first bytes]",
     ),
     click.option(
         "--scale",
         type=click.Choice(SCALE_CHOICES),
         default="auto",
         show_default=True,
-        help="Scale the columns (standard: mean 0 and variance 1; robust: by median and quartiles), the rows to length "
-        "1 (unit), or take logarithms of counts (log1p). auto: standard if a few columns dominate all distances "
+        help="Scale columns to mean 0 and variance 1 (standard) or by median and quartiles (robust), rows to length 1 "
+        "(unit), or take logarithms of counts (log1p). auto: standard if a few columns dominate all distances "
         "because of their units, otherwise none.",
     ),
-    click.option(
-        "--pca", type=click.IntRange(1), metavar="N", help="Reduce to N principal components first, after the scaling."
-    ),
+    click.option("--pca", type=click.IntRange(1), metavar="N", help="Reduce to N principal components after scaling."),
 )
 
 
 def reading_options(command: F) -> F:
-    """Add the options by which data are read and prepared; the command gets them as ``reading``, a `Reading`."""
+    """Add the options for reading and preparing data; the command gets them as ``reading``, a `Reading`."""
 
     @functools.wraps(command)
-    def with_reading(*args: Any, scale: AskedScale, pca: int | None, **values: Any) -> Any:
+    def with_reading(*args: Any, scale: ScaleOption, pca: int | None, **values: Any) -> Any:
         from manifoldry.data._tables import ReadOptions
 
         given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
@@ -237,54 +228,205 @@ def reading_options(command: F) -> F:
         options = ReadOptions(**{**given, **joined, "features": features})
         return command(*args, reading=Reading(options, scale, pca), **values)
 
-    decorated: Any = with_reading
-    for option in reversed(_READING):
-        decorated = option(decorated)
-    return cast(F, decorated)
+    return cast(F, add_options(with_reading, _READING))
 
 
 source_argument = click.argument("source", metavar="FILE", type=SourceType())
-"""The data: the command gets them as ``source``."""
+"""The data; the command gets it as ``source``."""
 
 seed_option = click.option(
     "--seed",
     type=SeedType(),
     default=0,
     show_default=True,
-    help="Seed of everything random: the same seed gives the same result.",
+    help="Random seed; the same seed gives the same result.",
 )
 
-_BLOCKS = (
+_CHUNKING = (
     click.option(
-        "--blocks/--no-blocks",
-        "blocks",
+        "--chunked/--no-chunked",
+        "chunked",
         default=None,
-        help="Read the file in blocks, not whole.  [default: if it would take more than 2 GB in memory]",
+        help="Read the file in chunks instead of into memory.  [default: if it would take more than 2 GB of memory]",
     ),
-    click.option("--resume", is_flag=True, help="Go on with a run in blocks that was interrupted or killed."),
+    click.option("--blocks/--no-blocks", "blocks", default=None, hidden=True),
+    click.option("--resume", is_flag=True, help="Continue an interrupted run on a file read in chunks."),
 )
 
 
-def block_options(command: F) -> F:
-    """Add the options by which large files are read: the command gets them as ``blocks`` and ``resume``."""
-    decorated: Any = command
-    for option in reversed(_BLOCKS):
-        decorated = option(decorated)
-    return cast(F, decorated)
+def chunk_options(command: F) -> F:
+    """Add the options for large files; the command gets them as ``chunked`` and ``resume``."""
+
+    @functools.wraps(command)
+    def with_chunked(*args: Any, chunked: bool | None, blocks: bool | None, **values: Any) -> Any:
+        return command(*args, chunked=blocks if chunked is None else chunked, **values)
+
+    return cast(F, add_options(with_chunked, _CHUNKING))
 
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document on standard output, and nothing else."
-)
-"""The command gets it as ``as_json``; `apps.json_text` writes it."""
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
+"""The command gets it as ``as_json``; `json_text` formats the result."""
 
 
 def method_option(default: str) -> Callable[[F], F]:
-    """Return the option that names the method; the command gets the name of the class as ``method``."""
+    """Return the option that names the method; the command gets its class name as ``method``."""
     return click.option(
         "--method",
         type=MethodName(),
         default=default,
         show_default=True,
-        help="A method of manifoldry methods, or auto: the best of several, as compare ranks them.",
+        help="A method (see manifoldry methods), or auto for the best of several.",
     )
+
+
+PREFIX = "parameter_"
+"""Prefix of the click names of method parameters, which separates them from the options of the command."""
+
+
+class ParameterValue(click.ParamType):
+    """The value of a method's parameter; the library itself reports invalid values."""
+
+    def __init__(self, parameter: MethodParameter) -> None:
+        self.parameter = parameter
+        self.name = "value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+        """Parse the value of the parameter."""
+        return self.parameter.from_text(value) if isinstance(value, str) else value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        """Return the placeholder for the help."""
+        return self.parameter.metavar
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Complete the choices of the parameter."""
+        names = [str(choice) for choice in choices(self.parameter.annotation)]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def parameter_option(parameter: MethodParameter) -> click.Option:
+    """Return the option for a parameter."""
+    facts = [parameter.allowed] if parameter.allowed and not parameter.is_flag and not parameter.is_choice else []
+    text = f"{parameter.text}  [{'; '.join([*facts, f'default: {parameter.default_text}'])}]"
+    name, flag = PREFIX + parameter.name, parameter.option_name
+    if parameter.is_flag:
+        return click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=text)
+    return click.Option([flag, name], type=ParameterValue(parameter), default=None, help=text)
+
+
+class MethodCommand(click.Command):
+    """A command with an option ``--method`` that also accepts the parameters of that method as options.
+
+    The command gets the given ones as ``parameters``, a dictionary.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Determine the method first, then parse with its options."""
+        name = self._method(ctx, args)
+        ctx.meta["manifoldry.method"], ctx.meta["manifoldry.named"] = name or self._default(ctx), name is not None
+        options = {option for param in self.params for option in (*param.opts, *param.secondary_opts)}
+        unknown = any(each.startswith("--") and each.partition("=")[0] not in options for each in args)
+        # A completion imports a method, which takes a second, only if its parameters are on the line.
+        ctx.meta["manifoldry.parameters"] = self._parameters(ctx) if unknown or not ctx.resilient_parsing else {}
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(self._unknown_option(ctx, error), ctx) from None
+        inner = [name for name in ctx.params if name.startswith(PREFIX)]
+        values = {name: ctx.params.pop(name) for name in inner}
+        given = {name for name in inner if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+        ctx.params["parameters"] = {name.removeprefix(PREFIX): values[name] for name in inner if name in given}
+        return rest
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of the command and of its method."""
+        params = super().get_params(ctx)
+        taken = {option for param in params for option in param.opts}
+        parameters = ctx.meta["manifoldry.parameters"].values()
+        return [*params, *(parameter_option(each) for each in parameters if each.option_name not in taken)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command, then those of the method."""
+        records: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                records[(param.name or "").startswith(PREFIX)].append(record)
+        with formatter.section("Options"):
+            formatter.write_dl(records[False])
+        with formatter.section(f"Parameters of {ctx.meta['manifoldry.method']}"):
+            formatter.write_dl(records[True])
+        with formatter.section("Parameters of another method"):
+            formatter.write_text(f"{ctx.command_path} --method NAME --help")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete options, with those of the method if it is named."""
+        if incomplete.startswith("-") and ctx.meta["manifoldry.named"]:
+            ctx.meta["manifoldry.parameters"] = self._parameters(ctx)
+        return super().shell_complete(ctx, incomplete)
+
+    def _default(self, ctx: click.Context) -> str:
+        option = next(param for param in self.params if param.name == "method")
+        return method_name(str(option.get_default(ctx)))
+
+    def _method(self, ctx: click.Context, args: list[str]) -> str | None:
+        """Return the method named in the arguments, None if there is none."""
+        given = None
+        for i, argument in enumerate(args):
+            if argument == "--":
+                break
+            if argument == "--method" and i + 1 < len(args):
+                given = args[i + 1]
+            elif argument.startswith("--method="):
+                given = argument.partition("=")[2]
+        try:
+            return None if given is None else method_name(given)
+        except ValueError as error:
+            if ctx.resilient_parsing:
+                return None
+            raise click.UsageError(str(error), ctx) from None
+
+    def _parameters(self, ctx: click.Context) -> Mapping[str, MethodParameter]:
+        return method_parameters(method_class(ctx.meta["manifoldry.method"]))
+
+    def _unknown_option(self, ctx: click.Context, error: click.NoSuchOption) -> str:
+        options = [option for param in super().get_params(ctx) for option in (*param.opts, *param.secondary_opts)]
+        return unknown_option_message(
+            ctx.meta["manifoldry.method"], error.option_name, options, ctx.meta["manifoldry.parameters"]
+        )
+
+
+def unknown_option_message(
+    method: str, option: str, options: list[str], parameters: Mapping[str, MethodParameter]
+) -> str:
+    """Return the error about an option of neither the command (``options``) nor the method (``parameters``)."""
+    from manifoldry.methods._base._synonyms import OUR_NAMES, unknown_parameter
+
+    name = option.lstrip("-").replace("-", "_")
+    if name in NOT_OPTIONS:
+        return f"There is no option {option}: {NOT_OPTIONS[name]}."
+    parameter = {each.name.lower(): each for each in all_parameters(method_class(method)).values()}.get(name.lower())
+    if parameter is not None and parameter.name not in parameters:
+        return f"{parameter.name} of {method} can only be set in Python: it is {parameter.allowed}."
+    with_choice = [each.option_name for each in parameters.values() if name in choices(each.annotation)]
+    if with_choice:
+        return f"There is no option {option}; did you mean {with_choice[0]} {name}?"
+    if any(ours in parameters for ours in OUR_NAMES.get(name, ())):
+        return _as_options(unknown_parameter(method, name, parameters))
+    names = [*options, *(each.option_name for each in parameters.values())]
+    if close := get_close_matches(option, names, n=1, cutoff=0.75):
+        return f"There is no option {option}; did you mean {close[0]}?"
+    others = [other for other in METHODS if name in inspect.signature(method_class(other)).parameters]
+    if others:
+        return f"{option} is a parameter of {_listed(others)}, not of {method}."
+    return _as_options(unknown_parameter(method, name, parameters))
+
+
+def _as_options(message: str) -> str:
+    """Return a message with quoted parameter names as options."""
+    return re.sub(r"'(\w+)'", lambda match: f"--{match[1].replace('_', '-')}", message)
+
+
+def _listed(names: list[str]) -> str:
+    shown = names if len(names) <= 4 else [*names[:3], "others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

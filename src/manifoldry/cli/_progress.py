@@ -1,4 +1,4 @@
-"""Progress of a command: named stages with their seconds, and a bar at a terminal that shows how far each is."""
+"""Progress of a command: named stages with their seconds, and a progress bar at a terminal."""
 
 from __future__ import annotations
 
@@ -11,138 +11,138 @@ from typing import Any
 from manifoldry._core.run import Progress
 
 REFRESHES_PER_SECOND = 8
-"""How often the bar is drawn: often enough for a spinner, too seldom to cost anything."""
+"""How often the bar is redrawn: often enough for a spinner, too rarely to cost anything."""
 
-MIN_RATED_SECONDS = 0.2
-"""Seconds of a stage from which on its rate is told: the clock begins when its first step is done."""
+MIN_SECONDS_FOR_RATE = 0.2
+"""The rate of a stage is shown after this many seconds: its clock starts when the first step is done."""
 
 COMPARISON_STAGE = "compare"
-"""The stage whose steps are whole fits, each with stages of its own."""
+"""The stage whose steps are complete fits, each with stages of its own."""
 
 
-class Watch:
-    """The stages of one command and their seconds; says nothing. A subclass that shows them overrides the three hooks.
+class ProgressReporter:
+    """Times the stages of one command and prints nothing. Subclasses override the hooks to show progress.
 
     Attributes
     ----------
     seconds : dict of str to float
-        Seconds of each stage that has ended, in the order in which they began.
-    asked_to_stop : bool
-        Whether a running fit shall end with the result reached so far; it hears of it at its next step.
+        Seconds of each finished stage, in the order in which the stages began.
+    stop_requested : bool
+        Whether a running fit should stop with its current result; it reads this at its next step.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self.asked_to_stop = False
+        self.stop_requested = False
 
     @contextmanager
     def stage(self, name: str, text: str = "") -> Iterator[None]:
-        """Time a stage under its name; ``text`` is what is shown, the name if empty."""
-        began = time.perf_counter()
+        """Time a stage under its name and show ``text``, or the name if it is empty."""
+        start = time.perf_counter()
         self.begin(text or name)
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
             self.end(text or name)
 
     def callback(self, progress: Progress) -> bool:
-        """Hear a step of a fit: the ``callback`` of an estimator."""
+        """Handle a step of a fit, as the ``callback`` of an estimator."""
         self.show(progress)
-        return self.asked_to_stop
+        return self.stop_requested
 
     def begin(self, text: str) -> None:
         """Show that a stage begins."""
 
     def show(self, progress: Progress) -> None:
-        """Show a step of a fit inside the current stage."""
+        """Show a step of a fit within the current stage."""
 
     def end(self, text: str) -> None:
         """Show that a stage has ended."""
 
-    def tell(self, sentence: str) -> None:
-        """Tell what is worth knowing before the command ends."""
+    def note(self, text: str) -> None:
+        """Show a note before the command ends."""
 
 
-class Teller(Watch):
-    """The same, which writes what is worth knowing as notes on the standard error stream."""
+class NoteReporter(ProgressReporter):
+    """Prints notes to standard error, but no progress."""
 
-    def tell(self, sentence: str) -> None:
-        """Write a note; a bar moves out of its way."""
-        from manifoldry.cli._errors import tell
+    def note(self, text: str) -> None:
+        """Print a note."""
+        from manifoldry.cli._messages import print_note
 
-        tell(sentence)
+        print_note(text)
 
 
-class Bar(Teller):
-    """The same on the standard error stream: stage, bar, steps, rate and time left; gone when the command ends."""
+class ProgressBar(NoteReporter):
+    """Shows stage, bar, steps, rate and remaining time on standard error; removed when the command ends."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown = _rich_progress()
+        self._display = _rich_progress()
         self._task: Any = None
-        self._text = self._inner = self._compared = ""
-        self._began = 0.0
+        self._text = self._inner_stage = self._compared = ""
+        self._stage_start = 0.0
 
-    def __enter__(self) -> Bar:
-        self._shown.start()
+    def __enter__(self) -> ProgressBar:
+        self._display.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._shown.stop()
+        self._display.stop()
 
     def begin(self, text: str) -> None:
-        """Show a spinner, until the first step with a known total comes."""
-        self._text, self._inner, self._compared = text, "", ""
-        self._task = self._shown.add_task(text, total=None, steps="")
+        """Show a spinner until the first step with a known total."""
+        self._text, self._inner_stage, self._compared = text, "", ""
+        self._task = self._display.add_task(text, total=None, steps="")
 
     def show(self, progress: Progress) -> None:
-        """Move the bar; it begins anew when the fit has come to another of its own stages."""
+        """Advance the bar; it restarts with each stage of the fit itself."""
         if self._task is None:
             return
         if progress.stage == COMPARISON_STAGE and progress.total:
             self._compared = f", {progress.done} of {progress.total} done"
-            self._describe(f"{self._text}{self._compared}")
+            self._restart(f"{self._text}{self._compared}")
             return
-        if progress.stage != self._inner:
-            self._inner = progress.stage
-            self._describe(f"{self._text}{self._compared}: {self._inner}")
+        if progress.stage != self._inner_stage:
+            self._inner_stage = progress.stage
+            self._restart(f"{self._text}{self._compared}: {self._inner_stage}")
         if progress.total:
             done = min(progress.done, progress.total)
-            steps = steps_text(done, progress.total, time.perf_counter() - self._began)
-            self._shown.update(self._task, completed=done, total=progress.total, steps=steps)
+            steps = steps_text(done, progress.total, time.perf_counter() - self._stage_start)
+            self._display.update(self._task, completed=done, total=progress.total, steps=steps)
 
     def end(self, text: str) -> None:  # noqa: ARG002
-        """Take the bar away."""
+        """Remove the bar."""
         if self._task is not None:
-            self._shown.remove_task(self._task)
+            self._display.remove_task(self._task)
             self._task = None
 
-    def _describe(self, text: str) -> None:
-        self._began = time.perf_counter()
-        self._shown.update(self._task, description=text, completed=0, total=None, steps="")
+    def _restart(self, text: str) -> None:
+        self._stage_start = time.perf_counter()
+        self._display.update(self._task, description=text, completed=0, total=None, steps="")
 
 
 @contextmanager
-def watching(shown: bool = True) -> Iterator[Watch]:
-    """Yield who watches the stages of a command: a bar where the standard error stream is a terminal, else notes only.
+def progress_reporter(shown: bool = True) -> Iterator[ProgressReporter]:
+    """Yield the reporter of a command: a bar if standard error is a terminal, otherwise notes only.
 
     Parameters
     ----------
     shown : bool
-        False for silence.
+        False prints nothing at all.
 
     Examples
     --------
-    >>> with watching(shown=False) as watch, watch.stage("read"):
+    >>> with progress_reporter(shown=False) as reporter, reporter.stage("read"):
     ...     rows = list(range(3))
-    >>> list(watch.seconds)
+    >>> list(reporter.seconds)
     ['read']
     """
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
-        yield Teller() if shown else Watch()
+        yield NoteReporter() if shown else ProgressReporter()
         return
-    with Bar() as bar:
+    with ProgressBar() as bar:
         yield bar
 
 
@@ -156,7 +156,7 @@ def _rich_progress() -> Any:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        TimeElapsedColumn(table_column=Column(min_width=7)),  # 0:00:00 also where the rest is cut
+        TimeElapsedColumn(table_column=Column(min_width=7)),  # keeps 0:00:00 readable when the line is cut
         TextColumn("{task.fields[steps]}", markup=False),
         console=Console(stderr=True),
         transient=True,
@@ -165,7 +165,7 @@ def _rich_progress() -> Any:
 
 
 def steps_text(done: int, total: int, seconds: float) -> str:
-    """Return how far a stage is after so many seconds, its rate and the time left.
+    """Return the steps done, their rate and the remaining time.
 
     Examples
     --------
@@ -174,8 +174,8 @@ def steps_text(done: int, total: int, seconds: float) -> str:
     >>> steps_text(65_536, 2_000_000, 3e-5)
     '65,536 of 2,000,000'
     """
-    share = f"{done:,} of {total:,}"
-    if not done or seconds <= MIN_RATED_SECONDS:
-        return share
+    count = f"{done:,} of {total:,}"
+    if not done or seconds <= MIN_SECONDS_FOR_RATE:
+        return count
     rate = done / seconds
-    return f"{share}, {rate:,.{0 if rate >= 10 else 1}f}/s, {(total - done) / rate:.0f} s left"
+    return f"{count}, {rate:,.{0 if rate >= 10 else 1}f}/s, {(total - done) / rate:.0f} s left"

@@ -1,4 +1,4 @@
-"""Text for a terminal: wrapped to its width, tables aligned."""
+"""Text for a terminal: wrapped lines, aligned tables, JSON."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 PIPED_WIDTH = 100
-"""Characters of a line that does not go to a terminal."""
-LEAST_WIDTH, LARGEST_WIDTH = 40, 120
-"""Bounds of a line at a terminal: shorter ones break tables, longer ones are hard to read."""
-LEAST_LAST_COLUMN = 24
-"""Characters that the last column of a table needs to be wrapped; with fewer it is left to the terminal."""
+"""Line width if the output is not a terminal."""
+MIN_WIDTH, MAX_WIDTH = 40, 120
+"""Limits of the line width: shorter lines break tables, longer ones are hard to read."""
+MIN_LAST_COLUMN = 24
+"""Width below which the last column of a table is not wrapped."""
 SIDES = {"l": "<", "r": ">"}
-"""Letters for the side at which a column is flush, and Python's signs for it."""
+"""Alignment of a column as a letter, and as Python's format character."""
 
 
 def terminal_width() -> int:
-    """Return the characters of a line: those of the terminal, within bounds; the variable COLUMNS sets others."""
-    return min(max(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns, LEAST_WIDTH), LARGEST_WIDTH)
+    """Return the width of the terminal, within limits; the environment variable COLUMNS overrides it."""
+    return min(max(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns, MIN_WIDTH), MAX_WIDTH)
 
 
 def wrapped(text: str, indent: str = "", first: str = "") -> list[str]:
-    """Return the lines of a sentence: ``first`` before the first one, ``indent`` before the others."""
+    """Return a text as lines; the first begins with ``first``, the others with ``indent``."""
     return textwrap.wrap(
         text,
         terminal_width(),
@@ -41,7 +41,7 @@ def wrapped(text: str, indent: str = "", first: str = "") -> list[str]:
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     r"""Return a table as lines; ``sides`` has a letter per column: "l" for text, "r" for numbers.
 
-    The last column is wrapped below itself if it is text and the line is too long.
+    The last column is wrapped if it is text and the line is too long.
 
     Examples
     --------
@@ -55,12 +55,9 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     for row in rows:
         cells = [f"{cell:{SIDES[side]}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
         line = "  ".join(cells).rstrip()
-        fits = sides[-1] == "r" or len(line) <= terminal_width() or start > terminal_width() - LEAST_LAST_COLUMN
+        fits = sides[-1] == "r" or len(line) <= terminal_width() or start > terminal_width() - MIN_LAST_COLUMN
         lines += [line] if fits else wrapped(row[-1], " " * start, "  ".join([*cells[:-1], ""]))
     return lines
-
-
-# Values as JSON: one encoder for what the command line prints and what the records hold.
 
 
 def json_text(value: Any) -> str:
@@ -68,9 +65,9 @@ def json_text(value: Any) -> str:
 
     Examples
     --------
-    >>> print(json_text({"figure": float("nan"), "shape": (3, 2)}))
+    >>> print(json_text({"score": float("nan"), "shape": (3, 2)}))
     {
-      "figure": null,
+      "score": null,
       "shape": [
         3,
         2
@@ -81,9 +78,10 @@ def json_text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in what JSON has: numpy's arrays and numbers as lists and numbers, numbers not finite as None.
+    """Return a value as JSON types.
 
-    Dataclasses become their fields, sets sorted lists; what else there is, estimators for instance, its text.
+    Arrays become lists, numbers that are not finite None, dataclasses dictionaries, sets sorted lists, and anything
+    else, such as an estimator, its text.
     """
     if isinstance(value, (str, bool, type(None))):
         return value
@@ -93,7 +91,7 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, (Set, Path)):
         return str(value) if isinstance(value, Path) else sorted(map(plain, value), key=str)
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers, without an import of numpy
+    if hasattr(value, "tolist"):  # numpy arrays and scalars, without importing numpy
         return plain(value.tolist())
     if isinstance(value, (int, float)):
         return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""AnnData in and out, under the names that scanpy's tools and plots look for."""
+"""Embeddings of AnnData objects, stored under the names that scanpy's tools and plots expect."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy.sparse import csr_matrix
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array
-from manifoldry._numerics.geometry.fuzzy import fuzzy_simplicial_set
+from manifoldry._numerics.geometry.neighbor_affinity import fuzzy_simplicial_set
 
 DEFAULT_REPRESENTATION = "X_pca"
-"""The entry of ``obsm`` that is embedded by default, if it is there: that of scanpy."""
+"""The entry of ``obsm`` that is embedded by default, if it exists: that of scanpy."""
 
 
 def embed_anndata(  # noqa: PLR0913
@@ -28,7 +28,7 @@ def embed_anndata(  # noqa: PLR0913
     overwrite: bool = False,
     copy: bool = False,
 ) -> Any:
-    """Fit an estimator to an AnnData object and store the embedding in it, where scanpy's plots find it.
+    """Fit an estimator to an AnnData object and store the embedding where scanpy's plots find it.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def embed_anndata(  # noqa: PLR0913
     estimator : estimator or pipeline
         Any method of this library, or a scikit-learn pipeline that ends with one; it is fitted.
     use_rep : str, optional
-        The entry of ``obsm`` to embed, or "X"; by default "X_pca" if it is there, else ``X``.
+        The entry of ``obsm`` to embed, or "X"; by default "X_pca" if it exists, otherwise ``X``.
     layer : str, optional
         The layer to embed instead.
     y : str or array, optional
         Targets of a supervised fit: the name of a column of ``obs``, or one value for each cell. Cells without one (-1,
-        NaN, None) are unknown; a word such as "unassigned" is a class like others. `UMAP` and `ColoredMVU` use targets
-        as they are, others with a ``target_weight`` above 0; most methods ignore them.
+        NaN, None) are unknown; a word such as "unassigned" is an ordinary class. `UMAP` and `ColoredMVU` always use
+        targets, some methods with a ``target_weight`` above 0; most methods ignore them.
     key_added : str, optional
         Name in ``obsm``; by default "X_umap" for `UMAP`, "X_isomap" for `Isomap`, and so on.
     overwrite : bool
@@ -55,14 +55,14 @@ def embed_anndata(  # noqa: PLR0913
     Returns
     -------
     AnnData or None
-        The copy, if asked for. Written are ``obsm["X_umap"]`` (the coordinates); ``uns["umap"]`` (parameters, figures
-        and advice); and of methods with a neighbor graph ``obsp["umap_distances"]``, ``obsp["umap_connectivities"]``
-        and ``uns["umap_neighbors"]``, so that ``sc.tl.leiden(adata, neighbors_key="umap_neighbors")`` works on it.
+        The copy, if requested. The results are ``obsm["X_umap"]`` (coordinates); ``uns["umap"]`` (parameters, scores
+        and advice); and for methods with a neighbor graph ``obsp["umap_distances"]``, ``obsp["umap_connectivities"]``
+        and ``uns["umap_neighbors"]``, so that ``sc.tl.leiden(adata, neighbors_key="umap_neighbors")`` uses the graph.
 
     Notes
     -----
-    Connectivities are the method's own affinities where it has them, else the fuzzy simplicial set of its graph, as in
-    ``sc.pp.neighbors``. `transform_anndata` places the cells of another object in the same map.
+    Connectivities are the affinities of the method if it has any, otherwise the fuzzy simplicial set of its graph, as
+    in ``sc.pp.neighbors``. `transform_anndata` maps the cells of another object to the same coordinates.
 
     Examples
     --------
@@ -77,10 +77,10 @@ def embed_anndata(  # noqa: PLR0913
     where = _source(adata, use_rep, layer)
     model = _last_step(estimator)
     key = _key(model, key_added)
-    _refuse_pairs(model)
+    _check_metric(model)
     if where == ("obsm", key):
-        raise ValueError(f"The result would overwrite what is embedded, obsm[{key!r}]; give it another key_added.")
-    _refuse_replacing(adata, key, overwrite=overwrite)
+        raise ValueError(f"The result would overwrite what is embedded, obsm[{key!r}]; use another key_added.")
+    _check_replacing(adata, key, overwrite=overwrite)
     rows, targets = _rows(adata, where), _targets(adata, y)
     adata = adata.copy() if copy else adata
     adata.obsm[key] = np.asarray(estimator.fit_transform(rows, targets))
@@ -102,7 +102,7 @@ def transform_anndata(
     overwrite: bool = False,
     copy: bool = False,
 ) -> Any:
-    """Place the cells of another AnnData object in the map that `embed_anndata` made of a reference.
+    """Map the cells of another AnnData object to the coordinates that `embed_anndata` computed for a reference.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def transform_anndata(
         New cells, with the same genes in the same order, or with the same representation (as ``sc.tl.ingest`` computes
         "X_pca" from the reference's components).
     estimator : fitted estimator or pipeline
-        The one that was given to `embed_anndata`.
+        The estimator that `embed_anndata` fitted.
     reference : AnnData
-        The object that it was fitted to, which knows what was embedded.
+        The object that it was fitted to, in which `embed_anndata` recorded its input.
     key_added : str, optional
-        Name in ``obsm`` of both.
+        Name in ``obsm`` of both objects.
     overwrite : bool
         Whether to replace results of other programs under the same names; earlier results of this library are replaced
         in any case.
@@ -124,7 +124,7 @@ def transform_anndata(
     Returns
     -------
     AnnData or None
-        The copy, if asked for; ``obsm`` holds the coordinates under the same name as in the reference, and ``uns`` the
+        The copy, if requested; ``obsm`` holds the coordinates under the same name as in the reference, and ``uns`` the
         parameters.
 
     Examples
@@ -140,22 +140,22 @@ def transform_anndata(
     _check_anndata(adata)
     _check_anndata(reference)
     key = _key(_last_step(estimator), key_added)
-    known = reference.uns.get(key.removeprefix("X_"), {})
-    if key not in reference.obsm or "params" not in known or "embedded" not in known["params"]:
+    stored = reference.uns.get(key.removeprefix("X_"), {})
+    if key not in reference.obsm or "params" not in stored or "embedded" not in stored["params"]:
         raise ValueError(f"The reference has no embedding {key!r} by embed_anndata; call that first.")
-    place = str(known["params"]["embedded"])
-    where = ("X", "") if place == "X" else (place.split("/", 1)[0], place.split("/", 1)[1])
+    slot, _, name_in_slot = str(stored["params"]["embedded"]).partition("/")
+    where = (slot, name_in_slot)
     if where[0] != "obsm" and list(adata.var_names) != list(reference.var_names):
         raise ValueError(
             "adata has other genes than the reference, or the same in another order: pass "
-            "adata[:, reference.var_names], or embed a representation that both have."
+            "adata[:, reference.var_names], or embed a representation that exists in both."
         )
-    _refuse_replacing(adata, key, overwrite=overwrite)
+    _check_replacing(adata, key, overwrite=overwrite)
     adata = adata.copy() if copy else adata
     adata.obsm[key] = np.asarray(estimator.transform(_rows(adata, where)))
     name = key.removeprefix("X_")
     if not _is_ours(adata, name):
-        adata.uns[name] = {"params": dict(known["params"])}
+        adata.uns[name] = {"params": dict(stored["params"])}
     return adata if copy else None
 
 
@@ -164,8 +164,8 @@ def _check_anndata(adata: Any) -> None:
         raise ValueError(f"An AnnData object is needed; got a {type(adata).__name__}: for a table call fit_transform.")
 
 
-def _refuse_replacing(adata: Any, key: str, *, overwrite: bool) -> None:
-    """Refuse to replace what other programs have stored under the names of the results, before any work."""
+def _check_replacing(adata: Any, key: str, *, overwrite: bool) -> None:
+    """Raise an error, before any work, if results of other programs would be replaced."""
     name = key.removeprefix("X_")
     if overwrite or _is_ours(adata, name):
         return
@@ -174,16 +174,18 @@ def _refuse_replacing(adata: Any, key: str, *, overwrite: bool) -> None:
         "uns": (name, f"{name}_neighbors"),
         "obsp": (f"{name}_distances", f"{name}_connectivities"),
     }
-    there = [f"{slot}[{each!r}]" for slot, names in written.items() for each in names if each in getattr(adata, slot)]
-    if there:
+    existing = [
+        f"{slot}[{each!r}]" for slot, names in written.items() for each in names if each in getattr(adata, slot)
+    ]
+    if existing:
         raise ValueError(
-            f"adata has results of another program in {', '.join(there)}, which would be overwritten; give another "
+            f"adata has results of another program in {', '.join(existing)}, which would be overwritten; give another "
             f"name (key_added={key + '_manifoldry'!r}), or pass overwrite=True."
         )
 
 
 def _is_ours(adata: Any, name: str) -> bool:
-    """Tell whether results under a name are of `embed_anndata`, which records what it embedded."""
+    """Tell whether the results under a name come from `embed_anndata`, which records its input."""
     stored = adata.uns.get(name)
     parameters = stored.get("params") if isinstance(stored, Mapping) else None
     return isinstance(parameters, Mapping) and "embedded" in parameters
@@ -201,7 +203,7 @@ def _source(adata: Any, use_rep: str | None, layer: str | None) -> tuple[str, st
 
 
 def _targets(adata: Any, y: Any) -> Any:
-    """Return the targets of a fit: a column of ``obs`` by its name, or what is given."""
+    """Return the targets of a fit: a column of ``obs`` by its name, or the given values."""
     if not isinstance(y, str):
         return y
     if y not in adata.obs:
@@ -210,9 +212,9 @@ def _targets(adata: Any, y: Any) -> Any:
 
 
 def _found(adata: Any, slot: str, key: str) -> tuple[str, str]:
-    there = list(getattr(adata, slot))
-    if key not in there:
-        raise ValueError(f"{slot} has no {key!r}; it has {', '.join(map(repr, there)) or 'nothing'}.")
+    keys = list(getattr(adata, slot))
+    if key not in keys:
+        raise ValueError(f"{slot} has no {key!r}; it has {', '.join(map(repr, keys)) or 'nothing'}.")
     return slot, key
 
 
@@ -221,24 +223,24 @@ def _rows(adata: Any, where: tuple[str, str]) -> Any:
     if slot != "X":
         return getattr(adata, slot)[_found(adata, slot, key)[1]]
     if getattr(adata, "isbacked", False):
-        raise ValueError("X of this AnnData lies in its file; load it first: adata.to_memory().")
+        raise ValueError("X of this AnnData is in its file; load it first: adata.to_memory().")
     if adata.X is None:
-        raise ValueError("This AnnData has no X; name an entry of obsm by use_rep, or a layer.")
+        raise ValueError("This AnnData has no X; name an entry of obsm with use_rep, or a layer.")
     return adata.X
 
 
 def _last_step(estimator: Any) -> Any:
-    """Return the method: the last step of a pipeline, anything else itself."""
+    """Return the method: the last step of a pipeline, or the estimator itself."""
     steps = getattr(estimator, "steps", None)
     model = steps[-1][1] if isinstance(steps, list) and steps else estimator
     if isinstance(model, type) or not hasattr(model, "fit_transform"):
-        clusters = " A clustering goes into obs: adata.obs[name] = model.fit_predict(adata.obsm['X_pca'])."
-        clusters = clusters if hasattr(model, "fit_predict") else ""
-        raise ValueError(f"estimator must be an embedder such as UMAP(); got {model!r}.{clusters}")
+        advice = " A clustering goes into obs: adata.obs[name] = model.fit_predict(adata.obsm['X_pca'])."
+        advice = advice if hasattr(model, "fit_predict") else ""
+        raise ValueError(f"estimator must be an embedder such as UMAP(); got {model!r}.{advice}")
     return model
 
 
-def _refuse_pairs(model: Any) -> None:
+def _check_metric(model: Any) -> None:
     metric = getattr(model, "metric", "euclidean")
     if isinstance(metric, str) and metric in ("precomputed", "gram", "affinity"):
         raise ValueError(f"embed_anndata embeds rows; metric={metric!r} needs pairs: call fit_transform with obsp.")
@@ -249,25 +251,25 @@ def _key(model: Any, key_added: str | None) -> str:
 
 
 def _parameters(model: Any, where: tuple[str, str]) -> dict[str, Any]:
-    """Return the method, what it embedded, and its parameters in types that an h5ad file can hold."""
-    given = model.get_params(deep=False)
+    """Return the method, its input, and its parameters in types that an h5ad file can hold."""
+    parameters = model.get_params(deep=False)
     return {
         "method": type(model).__name__,
         "embedded": "/".join(filter(None, where)),
-        **{name: _writable(value) for name, value in given.items() if value is not None and not callable(value)},
+        **{name: _writable(value) for name, value in parameters.items() if value is not None and not callable(value)},
     }
 
 
 def _diagnostics(model: Any) -> dict[str, Any]:
-    """Return advice, figures and seconds of a fit."""
-    known = getattr(model, "diagnostics_", {})
-    found: dict[str, Any] = {"advice": np.array(known.get("advice", ()), dtype=object).astype(str)}
-    if "figures" in known:
-        figures = dict(known["figures"])
-        found["pca_figures"] = figures.pop("pca", {})
-        found["figures"] = figures
-    found["seconds"] = float(sum(known.get("seconds", {}).values()))
-    return found
+    """Return advice, scores and seconds of a fit."""
+    diagnostics = getattr(model, "diagnostics_", {})
+    stored: dict[str, Any] = {"advice": np.array(diagnostics.get("advice", ()), dtype=object).astype(str)}
+    if "figures" in diagnostics:
+        scores = dict(diagnostics["figures"])
+        stored["pca_figures"] = scores.pop("pca", {})
+        stored["figures"] = scores
+    stored["seconds"] = float(sum(diagnostics.get("seconds", {}).values()))
+    return stored
 
 
 def _writable(value: Any) -> Any:
@@ -279,7 +281,7 @@ def _writable(value: Any) -> Any:
 
 
 def _store_graph(adata: Any, model: Any, name: str, where: tuple[str, str]) -> None:
-    """Store the neighbor graph of all cells, where the method has one, as ``sc.pp.neighbors`` does."""
+    """Store the neighbor graph of all cells, if the method has one, as ``sc.pp.neighbors`` does."""
     graph = getattr(model, "graph_", None)
     if graph is None or graph.n_points != adata.n_obs:
         return
@@ -287,7 +289,7 @@ def _store_graph(adata: Any, model: Any, name: str, where: tuple[str, str]) -> N
     if weights is None or weights.shape != (adata.n_obs, adata.n_obs):
         weights = fuzzy_simplicial_set(graph, Run(0))
     keys = {"distances_key": f"{name}_distances", "connectivities_key": f"{name}_connectivities"}
-    # scanpy's tools multiply with *, which of a sparse array would be entry by entry.
+    # scanpy's tools multiply with *, which is elementwise for a sparse array.
     adata.obsp[keys["distances_key"]] = csr_matrix(graph.to_sparse())
     adata.obsp[keys["connectivities_key"]] = csr_matrix(weights)
     params = {

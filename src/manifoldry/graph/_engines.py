@@ -1,9 +1,9 @@
 """Search engines behind one interface: built over the fitted points, queried for these or for new ones.
 
-Every engine answers ``nearest(Q, k, run, own)`` with distances and indices of shape (len(Q), k), ascending, and
-all but the approximate ones ``within(Q, radius, run)`` with (rows, indices, distances) of all pairs at most
-``radius`` apart. ``own`` says that Q are the fitted points themselves. Euclidean distances are computed from
-differences, never from inner products, so duplicates are exactly 0 apart.
+``nearest(Q, k, run, own)`` returns distances and indices of shape (len(Q), k), ascending. All but the approximate
+engines have ``within(Q, radius, run)``, which returns (rows, indices, distances) of all pairs at most ``radius`` apart.
+``own`` means that Q are the fitted points themselves. Euclidean distances are computed from differences, never from
+inner products, so duplicates have distance 0 exactly.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.threads import one_blas_thread, openmp_threads_for
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry.graph._metrics import without_rounding
+from manifoldry.graph._pairwise import RowMap, squared_lengths, without_rounding
 
 PairList = tuple[IntArray, IntArray, FloatArray]
 RADIUS_SLACK = 1e-6
-"""A radius is widened by this share before a search and tested afterwards, so that it includes its own length."""
+"""A radius is widened by this share before a search and tested afterwards, so that pairs at the radius are included."""
 MAX_ROUNDING_SHARE = 1e-4
 """Rounding error of inner products, as a share of a squared distance, above which distances are recomputed from
 differences."""
 MAX_SQUARED_SINGLE = 1e15
-"""Differences up to this, and one over it, have sums of squares in single precision."""
+"""Sums of squares of differences between one over this and this stay in the range of single precision."""
 N_RECALL_ROWS = 1000
 """Rows on which the recall of an approximate search is measured."""
 N_CENTER_ROWS = 1000
 """Rows whose median serves as the center."""
 SPARSE_WORKING_MB = 128
-"""Block of distances that scikit-learn holds: with its 1024 MB the cosines of 20,000 sparse rows take 2.4 GB, and
-half as long again."""
+"""Size of a block of distances in scikit-learn: with its default of 1024 MB the cosines of 20,000 sparse rows take
+2.4 GB, and 50 % more time."""
 
 
 class KDTree:
@@ -59,11 +59,11 @@ class KDTree:
         order = self.tree.indices if own else np.arange(len(Q))
         distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
         for lo, hi in run.ranges(len(Q), 1 << 17):
-            found = self.tree.query(Q[order[lo:hi]], k, workers=run.n_jobs)
-            if found[1].max(initial=0) >= self.tree.n:  # scipy's index for none, which others would follow
+            result = self.tree.query(Q[order[lo:hi]], k, workers=run.n_jobs)
+            if result[1].max(initial=0) >= self.tree.n:  # scipy's index for "no neighbor"
                 raise ValueError(f"Fewer than {k} of {self.tree.n} points are at a finite distance; check their scale.")
-            distances[order[lo:hi]] = found[0].reshape(hi - lo, k)
-            indices[order[lo:hi]] = found[1].reshape(hi - lo, k)
+            distances[order[lo:hi]] = result[0].reshape(hi - lo, k)
+            indices[order[lo:hi]] = result[1].reshape(hi - lo, k)
         return distances, indices
 
     def within(self, Q: Array, radius: float, run: Run) -> PairList:
@@ -84,8 +84,8 @@ class Brute:
         self.X, self.metric, self.metric_params = X, metric, metric_params
         metric = check.CheckedMetric(metric) if callable(metric) else metric
         self.euclidean = isinstance(metric, str) and metric == "euclidean"
-        # Centering keeps the inner-product form of the distance from losing digits to an offset; a median is not
-        # drawn away by a few outlying rows.
+        # Centering keeps the inner-product form of the distance from losing digits to an offset; a median is robust
+        # against a few outlying rows.
         self.shift = None
         if self.euclidean and not issparse(X):
             self.shift = np.median(X[:: max(1, len(X) // N_CENTER_ROWS)], axis=0)
@@ -96,10 +96,10 @@ class Brute:
         self.search = NearestNeighbors(algorithm=algorithm, metric=metric, p=p, metric_params=params or None)
         centered = self._centered(X)
         self.search.fit(centered)
-        self.largest = float(_squares(centered).max()) if self.euclidean else 0.0
+        self.largest = float(squared_lengths(centered).max()) if self.euclidean else 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # The search holds the rows once more, in double precision: it is made again from them.
+        # The search holds a second copy of the rows, in double precision: it is rebuilt from them.
         return {"X": self.X, "metric": self.metric, "metric_params": self.metric_params}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class Brute:
     def _rounding(self, centered: Any) -> FloatArray:
         """Bound, per row, the error of |q|^2 + |x|^2 - 2 q.x: columns x eps x (|q| + |x|)^2."""
         eps = np.finfo(np.float64).eps
-        return 4 * centered.shape[1] * eps * np.maximum(_squares(centered), self.largest)
+        return 4 * centered.shape[1] * eps * np.maximum(squared_lengths(centered), self.largest)
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
         """Return the k nearest fitted points of each row of Q."""
@@ -134,9 +134,9 @@ class Brute:
         distances, indices = rerank(Q, self.X, indices, k, run)
         if self.shift is not None:
             farthest = distances[:, -1] ** 2
-            unsure = np.flatnonzero((farthest > 0) & (self._rounding(centered) > MAX_ROUNDING_SHARE * farthest))
-            for lo, hi in run.ranges(len(unsure), max(1, 4_000_000 // len(self.X))):
-                rows = unsure[lo:hi]
+            uncertain = np.flatnonzero((farthest > 0) & (self._rounding(centered) > MAX_ROUNDING_SHARE * farthest))
+            for lo, hi in run.ranges(len(uncertain), max(1, 4_000_000 // len(self.X))):
+                rows = uncertain[lo:hi]
                 distances[rows], indices[rows] = Precomputed().nearest(cdist(Q[rows], self.X), k, run)
         return distances, indices
 
@@ -185,36 +185,36 @@ def rerank(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[Floa
     distances, indices = np.empty((m, k)), np.empty((m, k), dtype=np.int64)
 
     def block(lo: int, hi: int) -> None:
-        near = candidates[lo:hi]
+        ids = candidates[lo:hi]
         if width > k and not issparse(X):
             # In the precision of the data, where a single-precision distance is good to 1e-7 of itself.
-            difference = X[near] - Q[lo:hi, None, :]
+            difference = X[ids] - Q[lo:hi, None, :]
             if not 1 / MAX_SQUARED_SINGLE < np.abs(difference).max() < MAX_SQUARED_SINGLE:
                 difference = difference.astype(np.float64)
             rough = np.einsum("ijk,ijk->ij", difference, difference)
-            rough[near < 0] = np.inf
-            near = np.take_along_axis(near, np.argpartition(rough, k - 1, axis=1)[:, :k], 1)
-        exact = _candidate_distances(Q[lo:hi], X, near)
-        exact[near < 0] = np.inf
-        distances[lo:hi], indices[lo:hi] = (found[:, :k] for found in _sorted(exact, near))
+            rough[ids < 0] = np.inf
+            ids = np.take_along_axis(ids, np.argpartition(rough, k - 1, axis=1)[:, :k], 1)
+        exact = _candidate_distances(Q[lo:hi], X, ids)
+        exact[ids < 0] = np.inf
+        distances[lo:hi], indices[lo:hi] = (array[:, :k] for array in _sorted(exact, ids))
 
     entries = X.nnz // X.shape[0] if issparse(X) else X.shape[1]
     run.map(block, run.ranges(m, max(1, 2_000_000 // (width * max(1, entries)))))
     return distances, indices
 
 
-def recall_by_distance(found: FloatArray, truth: FloatArray) -> float:
-    """Return the share of the k - 1 nearest others that was found, from ascending distances to the k nearest.
+def recall_by_distance(distances: FloatArray, exact: FloatArray) -> float:
+    """Return the recall of the k - 1 nearest others, from ascending distances to the k nearest.
 
-    By distance, not by index: a tie at the k-th place is a hit whichever of the equals was found.
+    Distances are compared, not indices: for ties at the k-th neighbor any of the equal ones is correct.
     """
-    return float(np.mean(found[:, 1:] <= truth[:, -1:] * (1 + 1e-6)))
+    return float(np.mean(distances[:, 1:] <= exact[:, -1:] * (1 + 1e-6)))
 
 
 def _is_metric(metric: Any) -> bool:
-    """Tell whether the triangle inequality holds, without which a tree prunes neighbors; of a function nobody knows.
+    """Return whether the triangle inequality holds, without which a tree would prune neighbors.
 
-    Nor need a function be defined at the centers of a tree's balls, which are no rows of the data.
+    For functions it is unknown, and they need not be defined at the centers of a tree's balls.
     """
     return isinstance(metric, str) and metric not in ("braycurtis", "dice")
 
@@ -228,7 +228,7 @@ def _within_radius(lists: Any, Q: Any, X: Any, radius: float) -> PairList:
     """Return the listed pairs whose distance, computed from the difference, is at most ``radius``."""
     rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
     indices = np.concatenate([np.asarray(row, dtype=np.int64) for row in lists])
-    exact = np.sqrt(_squares(_difference(Q[rows], X[indices])))
+    exact = np.sqrt(squared_lengths(_difference(Q[rows], X[indices])))
     inside = exact <= radius
     return rows[inside], indices[inside], exact[inside]
 
@@ -238,21 +238,14 @@ def _candidate_distances(Q: Any, X: Any, candidates: IntArray) -> FloatArray:
     if issparse(X):
         m, width = candidates.shape
         difference = _difference(X[candidates.reshape(-1)], Q[np.repeat(np.arange(m), width)])
-        return np.sqrt(_squares(difference)).reshape(m, width)
+        return np.sqrt(squared_lengths(difference)).reshape(m, width)
     difference = _difference(X[candidates], Q[:, None, :])
     return np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
 
 
 def _difference(A: Any, B: Any) -> Any:
-    """Return A - B in float64, in which differences of float32 numbers lose nothing."""
+    """Return A - B in float64, which represents differences of float32 numbers well."""
     return A.astype(np.float64) - B if issparse(A) else np.subtract(A, B, dtype=np.float64)
-
-
-def _squares(rows: Any) -> FloatArray:
-    """Return the squared lengths of dense or sparse rows."""
-    if issparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).reshape(-1)
-    return np.einsum("ij,ij->i", rows, rows)
 
 
 class PyNNDescent:
@@ -288,16 +281,30 @@ class PyNNDescent:
         # 1,200 clustered rows, 9 neighbors: recall 0.996 with the default epsilon of 0.1, 0.999 with 0.2.
         indices, distances = self.index.query(Q, k, epsilon=0.2)
         indices, distances = indices.astype(np.int64), np.maximum(distances, 0, dtype=np.float64)  # cosines above 1
-        # Rows of zeros, or as equal as bits are, end a search early or list a point twice: they are compared with all.
+        # For rows of zeros and duplicates the search may end early or list a point twice: these are compared with all.
         order = np.sort(indices, axis=1)
         bad = (order[:, 0] < 0) | (order[:, 1:] == order[:, :-1]).any(axis=1) | ~np.isfinite(distances).all(axis=1)
-        short = np.flatnonzero(bad)
-        if len(short):
-            distances[short], indices[short] = self.exact.nearest(Q[short], k, run)
+        failed = np.flatnonzero(bad)
+        if len(failed):
+            distances[failed], indices[failed] = self.exact.nearest(Q[failed], k, run)
         return distances, indices
 
 
-# Cosine distances by a search among rows of length 1.
+class MappedSearch:
+    """Search by a metric that is Euclidean between mapped rows, with an engine over these."""
+
+    def __init__(self, row_map: RowMap, engine: Any) -> None:
+        self.rows, self.engine, self.name = row_map, engine, engine.name
+        if hasattr(engine, "recall"):
+            self.recall = engine.recall
+
+    def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
+        """Return the k nearest fitted points of each row of Q."""
+        return self.engine.nearest(self.rows(Q), k, run, own)
+
+    def within(self, Q: Any, radius: float, run: Run) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return all pairs at most ``radius`` apart."""
+        return self.engine.within(self.rows(Q), radius, run)
 
 
 class CosineSearch:
@@ -314,12 +321,12 @@ class CosineSearch:
         return np.where(np.any(Q, axis=1, keepdims=True), distances**2 / 2, 1.0), indices
 
     def within(self, Q: Array, radius: float, run: Run) -> PairList:
-        """Return all pairs at most ``radius`` apart; a row of zeros is near to none below 1."""
+        """Return all pairs at most ``radius`` apart; a row of zeros has distance 1 to all."""
         rows, indices, distances = self.engine.within(unit_rows(Q), float(np.sqrt(2 * radius)), run)
-        near = np.any(Q, axis=1)[rows]
+        nonzero = np.any(Q, axis=1)[rows]
         if radius < 1:
-            return rows[near], indices[near], distances[near] ** 2 / 2
-        return rows, indices, np.where(near, distances**2 / 2, 1.0)
+            return rows[nonzero], indices[nonzero], distances[nonzero] ** 2 / 2
+        return rows, indices, np.where(nonzero, distances**2 / 2, 1.0)
 
 
 def unit_rows(X: Array) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Operations on the neighbor graph: symmetrization, components, bridges between them."""
+"""Operations on the neighbor graph: symmetrization, connected components, bridges between them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 MAX_SMALL_COMPONENT = 64
 
 MAX_SMALL_SHARE = 0.01
-"""Share of the points up to which a component can be an accident of the neighbor search: 8 of 50,000 random points of
-a sheet whose 6 nearest neighbors are all among themselves."""
+"""Share of the points up to which a component can be an artifact of the neighbor search: 8 of 50,000 random points on a
+sheet may have all their 6 nearest neighbors among themselves."""
 
 MAX_GAP_RATIO = 3.0
-"""Distance to the rest, over the distances between neighbors there, up to which it is: 1.6 for those 8 points."""
+"""Maximum distance to the rest, relative to the distances between neighbors there: 1.6 for those 8 points."""
 
 
 def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
@@ -34,7 +34,7 @@ def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
         return graph
     one_way = graph.to_sparse()
     tiny = np.finfo(graph.lengths.dtype).tiny
-    # Sparse algebra drops zeros; the smallest normal number stands for length 0 while it is at work.
+    # Sparse algebra drops zeros, so the smallest normal number replaces length 0 meanwhile.
     one_way.data = np.maximum(graph.lengths, tiny)
     other_way = one_way.T.tocsr()
     both = csr_array(one_way.maximum(other_way) if rule == "or" else one_way.minimum(other_way))
@@ -52,25 +52,24 @@ def components(graph: NeighborGraph) -> list[IntArray]:
 
 
 def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
-    """Return the connected piece of its own label that each point is in (n,), and the label of each piece.
+    """Return the connected component of each point within its label (n,), and the label of each component.
 
-    Two points are in the same piece if a path of the graph, in whichever direction its edges are listed, leads from
-    one to the other over points of their label alone. Pieces are numbered in the order of their first points; a label
-    is in as many pieces as it has entries in the second array.
+    Two points are in the same component if a path of the graph connects them through points of their label only;
+    edges count in both directions. Components are numbered in the order of their first points.
 
     Examples
     --------
     >>> from scipy.sparse import diags_array
     >>> path = NeighborGraph.from_sparse(diags_array([1.0, 1.0, 1.0], offsets=1, shape=(4, 4)))
-    >>> pieces, owners = label_pieces(np.array([7, 5, 5, 7]), path)
-    >>> pieces.tolist(), owners.tolist()
+    >>> parts, part_labels = label_pieces(np.array([7, 5, 5, 7]), path)
+    >>> parts.tolist(), part_labels.tolist()
     ([0, 1, 1, 2], [7, 5, 7])
     """
     inside = graph.with_only(labels[graph.rows()] == labels[graph.indices])
-    count, pieces = connected_components(inside.to_sparse(), directed=False)
-    owners = np.empty(count, dtype=labels.dtype)
-    owners[pieces] = labels
-    return pieces.astype(np.int64), owners
+    count, components = connected_components(inside.to_sparse(), directed=False)
+    component_labels = np.empty(count, dtype=labels.dtype)
+    component_labels[components] = labels
+    return components.astype(np.int64), component_labels
 
 
 def closed_groups(graph: NeighborGraph) -> int:
@@ -98,27 +97,27 @@ def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatAr
 
 
 def join_small_components(graph: NeighborGraph, X: Array, run: Run) -> NeighborGraph:
-    """Return the symmetric graph with small components joined to the rest that is near, as accidents of the search.
+    """Return the symmetric graph with small components that are artifacts of the search joined to the nearby rest.
 
-    Small are at most 64 points and a hundredth of all. Each gets an edge to the nearest point outside its component, if
-    that is at most three times as far as its own neighbors are on average.
+    Small components have at most 64 points and 1 % of all. Each of their points gets an edge to the nearest point
+    outside the component, if its distance is at most three times the local scale there.
     """
-    most = min(MAX_SMALL_COMPONENT, int(MAX_SMALL_SHARE * graph.n_points))
+    max_size = min(MAX_SMALL_COMPONENT, int(MAX_SMALL_SHARE * graph.n_points))
     largest, *others = components(graph)
-    small = [members for members in others if len(members) <= most]
+    small = [members for members in others if len(members) <= max_size]
     if not small:
         return graph
     label = np.zeros(graph.n_points, dtype=np.int64)
     for number, members in enumerate([largest, *others]):
         label[members] = number
-    ask = np.concatenate(small)
-    # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
+    queries = np.concatenate(small)
+    # A component has at most ``max_size`` members, so one of the ``max_size + 1`` nearest points lies outside.
     engine = NeighborIndex(X, NeighborRule(1, search="exact"), run).engine
-    distances, indices = engine.nearest(X[ask], most + 1, run)
-    place = np.arange(len(ask)), np.argmax(label[indices] != label[ask][:, None], axis=1)
-    gap, outside = distances[place], indices[place]
+    distances, indices = engine.nearest(X[queries], max_size + 1, run)
+    first_outside = np.arange(len(queries)), np.argmax(label[indices] != label[queries][:, None], axis=1)
+    gap, outside = distances[first_outside], indices[first_outside]
     near = gap <= MAX_GAP_RATIO * local_scale(graph)[outside]
-    edges = np.column_stack([np.minimum(ask, outside), np.maximum(ask, outside), gap])[near]
+    edges = np.column_stack([np.minimum(queries, outside), np.maximum(queries, outside), gap])[near]
     return with_edges(graph, np.unique(edges, axis=0))
 
 
@@ -135,26 +134,26 @@ def bridge(
 
     Returns the joined graph and the bridges as rows (i, j, length).
     """
-    links, found = graph, np.empty((0, 3))
+    joined, bridges = graph, np.empty((0, 3))
     parts = components(graph)
     while len(parts) > 1:
         label = np.empty(graph.n_points, dtype=np.int64)
         for number, members in enumerate(parts):
             label[members] = number
-        reached = np.array(_nearest_outside(X, metric, metric_params, parts, label))
-        found = np.concatenate([found, _spanning(reached, label, len(parts))])
-        links = with_edges(graph, found)
-        parts = components(links)
-    return links, found[np.lexsort((found[:, 1], found[:, 0]))]
+        candidates = np.array(_nearest_outside(X, metric, metric_params, parts, label))
+        bridges = np.concatenate([bridges, _spanning(candidates, label, len(parts))])
+        joined = with_edges(graph, bridges)
+        parts = components(joined)
+    return joined, bridges[np.lexsort((bridges[:, 1], bridges[:, 0]))]
 
 
 def _spanning(edges: FloatArray, label: IntArray, n_parts: int) -> FloatArray:
-    """Return the edges (i, j, length), i < j, without those that close a cycle, which edges of equal length can."""
+    """Return the edges (i, j, length), i < j, without those that close a cycle (possible with equal lengths)."""
     edges = np.column_stack([np.sort(edges[:, :2], axis=1), edges[:, 2]])
     edges = edges[np.lexsort((edges[:, 1], edges[:, 0], edges[:, 2]))]
     a, b = np.sort(label[edges[:, :2].astype(np.int64)], axis=1).T
     _, first = np.unique(a * n_parts + b, return_index=True)
-    # Ranks stand for the lengths: all different, and never 0, which sparse algebra drops.
+    # Ranks replace the lengths: all different, and never 0, which sparse algebra drops.
     ranks = csr_array((first + 1.0, (a[first], b[first])), shape=(n_parts, n_parts))
     return edges[np.sort(minimum_spanning_tree(ranks).data.astype(np.int64) - 1)]
 
@@ -181,16 +180,16 @@ def _nearest_outside(
     pairs = []
     small = [members for members in parts[1:] if len(members) <= MAX_SMALL_COMPONENT]
     if small:
-        # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
+        # One of the nearest points lies outside: there is one more than a small component can have members.
         engine = NeighborIndex(X, rule, run).engine
-        ask = np.concatenate(small)
-        distances, indices = engine.nearest(X[ask], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
-        outside = label[indices] != label[ask][:, None]
+        queries = np.concatenate(small)
+        distances, indices = engine.nearest(X[queries], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
+        outside = label[indices] != label[queries][:, None]
         first = np.argmax(outside, axis=1)
-        reach = distances[np.arange(len(ask)), first]
-        for ends in np.split(np.arange(len(ask)), np.cumsum([len(members) for members in small])[:-1]):
-            best = ends[np.argmin(reach[ends])]
-            pairs.append((int(ask[best]), int(indices[best, first[best]]), float(reach[best])))
+        lengths = distances[np.arange(len(queries)), first]
+        for ends in np.split(np.arange(len(queries)), np.cumsum([len(members) for members in small])[:-1]):
+            best = ends[np.argmin(lengths[ends])]
+            pairs.append((int(queries[best]), int(indices[best, first[best]]), float(lengths[best])))
     for members in parts[1:]:
         if len(members) > MAX_SMALL_COMPONENT:
             rest = np.flatnonzero(label != label[members[0]])
@@ -207,11 +206,11 @@ def _smallest_entry(D: FloatArray, members: IntArray) -> tuple[int, int, float]:
     return int(members[a]), int(outside[b]), float(block[a, b])
 
 
-# Lists of neighbors as the neighbor embeddings take them: every point has its own, and none is empty.
+# Neighbor lists for the neighbor embeddings: one per point, and none is empty.
 
 
 def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
-    """Return the first occurrences of the distinct rows, ascending, and of each row the place of its own among them.
+    """Return the first occurrences of the distinct rows, ascending, and for each row its position among them.
 
     Examples
     --------
@@ -226,14 +225,14 @@ def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
         keys = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
     else:
         keys = [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # -0.0 is 0.0
-    places: dict[bytes, int] = {}
-    inverse = np.array([places.setdefault(key, len(places)) for key in keys])
+    positions: dict[bytes, int] = {}
+    inverse = np.array([positions.setdefault(key, len(positions)) for key in keys])
     first = np.unique(inverse, return_index=True)[1]
     return first, inverse
 
 
 def shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
-    """Return coordinates (n, d) with the mean place of each group's points, numbered 0, 1, ..., for all of them.
+    """Return coordinates (n, d) in which the points of each group (0, 1, ...) are at their mean.
 
     Examples
     --------
@@ -241,12 +240,11 @@ def shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
     [[3.0], [1.0], [3.0]]
     """
     sums = np.stack([np.bincount(group, column) for column in Y.T], axis=1)
-    shared: FloatArray = (sums / np.bincount(group)[:, None])[group]
-    return shared
+    return (sums / np.bincount(group)[:, None])[group]
 
 
 def list_neighbors(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
-    """Return each point's own list of neighbors, a given graph as it is, and the index for those of new points."""
+    """Return each point's list of neighbors (a given graph unchanged), and the index for those of new points."""
     if isinstance(X, NeighborGraph):
         graph, index = X, NeighborIndex.of_graph(X.n_points)
     else:
@@ -254,20 +252,20 @@ def list_neighbors(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph,
     isolated = np.flatnonzero(graph.degrees == 0)
     if len(isolated):
         raise ValueError(
-            f"The given graph leaves {len(isolated)} points without a neighbor (the first is {isolated[0]}), and "
-            "nothing says where they belong; add edges or leave those points out."
+            f"The given graph has {len(isolated)} points without a neighbor (the first is {isolated[0]}), so their "
+            "position is undefined; add edges or drop those points."
         )
     return graph, index
 
 
-# Graphs in several connected components: what may become of them, in one word, and the shortest bridges.
+# Graphs with several connected components.
 
 MIN_SHARE_OUTSIDE = 0.05
-"""Share of the points outside the largest component from which on joined components are worth a warning: a few points
-at the ends of bridges hardly change a layout."""
+"""Share of the points outside the largest component above which bridges cause a warning: a few points at the ends of
+bridges hardly change a layout."""
 
 Policy = Literal["bridge", "apart", "largest", "raise"]
-"""Join the components by shortest bridges, embed them apart, keep the largest alone, or raise an error."""
+"""Join the components by shortest bridges, embed them separately, keep only the largest, or raise an error."""
 
 
 def connect(
@@ -281,24 +279,24 @@ def connect(
     """Return the graph joined by shortest bridges between its components, and the bridges; warn if they matter."""
     graph, bridges = bridge(graph, X, metric, metric_params)
     share = 1 - len(parts[0]) / graph.n_points
-    joined = "a shortest edge" if len(bridges) == 1 else f"{len(bridges)} shortest edges"
-    sentence = (
+    edges = "a shortest edge" if len(bridges) == 1 else f"{len(bridges)} shortest edges"
+    message = (
         f"The neighbor graph has {len(parts)} connected components, and {share:.{0 if share > 0.01 else 1}%} of the "
-        f"points are outside the largest; {joined} up to a length of {bridges[:, 2].max():.3g} "
+        f"points are outside the largest; {edges} up to a length of {bridges[:, 2].max():.3g} "
         f"{'joins' if len(bridges) == 1 else 'join'} them, and distances between components mean little: {advice}."
     )
     if share >= MIN_SHARE_OUTSIDE:
-        warn(sentence, DisconnectedWarning)
+        warn(message, DisconnectedWarning)
     else:
-        remark(sentence)
+        remark(message)
     return graph, bridges
 
 
 def raise_disconnected(parts: Sequence[IntArray], instead: Sequence[str], why: str = "") -> None:
-    """Refuse a graph in several components."""
+    """Raise an error for a graph with several connected components."""
     sizes = ", ".join(str(len(part)) for part in parts[:5]) + (", ..." if len(parts) > 5 else "")
     others = " or ".join(filter(None, [", ".join(map(repr, instead[:-1])), repr(instead[-1])]))
     raise ValueError(
-        f"The neighbor graph has {len(parts)} components (of {sizes} points){why}; raise n_neighbors or radius, or set "
+        f"The neighbor graph has {len(parts)} components ({sizes} points){why}; raise n_neighbors or radius, or set "
         f"disconnected to {others}."
     )

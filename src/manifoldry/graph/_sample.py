@@ -1,4 +1,4 @@
-"""The sample of a manifold as a graph method receives it: rows, neighbor lists, graph and index together."""
+"""What a graph method receives: rows, targets, neighbor lists, graph and index together."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._search import NeighborIndex
 
-# What is known of some points beside their rows, as distances that are added to theirs.
-
 
 @dataclass(frozen=True)
 class Targets:
-    r"""Targets as more coordinates: pairs are :math:`\sqrt{d_{ij}^2 + p^2 \Lambda_{ij}}` apart.
+    r"""Targets as additional coordinates: the distance of a pair is :math:`\sqrt{d_{ij}^2 + p^2 \Lambda_{ij}}`.
 
-    Of two known classes :math:`\Lambda` is 0 if they are the same, else 1; of numbers in columns it is their squared
-    distance. A pair with an unknown end has 0.
+    For two known classes :math:`\Lambda` is 0 if they are equal and 1 otherwise; for columns of numbers it is their
+    squared distance. It is 0 if either target is unknown.
 
     Parameters
     ----------
     values : ndarray of shape (n, m)
-        Classes 0, 1, ... in one column, or columns of numbers: numeric targets, scaled to a mean squared distance of 1
-        of known pairs, or shares of classes, over the root of 2.
+        Classes 0, 1, ... in one column, or columns of numbers: numeric targets, scaled so that known pairs have a mean
+        squared distance of 1, or shares of classes, divided by the root of 2.
     known : ndarray of shape (n,)
-        Which are known.
+        Which targets are known.
     categorical : bool
         Whether they are classes.
     weight : float
-        From 0, without, to 1: different classes are infinitely far apart.
+        From 0 (targets are ignored) to 1 (different classes are infinitely far apart).
     distance : float
         The distance p, set by `scaled_to`.
 
@@ -62,11 +60,11 @@ class Targets:
         return np.where(both, np.square(self.values[i] - self.values[j]).sum(axis=-1), 0.0)
 
     def lengths(self, i: IntArray, j: IntArray, lengths: FloatArray) -> FloatArray:
-        """Return the distances of pairs with their targets; those of pairs without any keep all their bits."""
+        """Return the distances of pairs including their targets; pairs with equal targets keep their distances."""
         squares = self.squares(i, j)
-        apart = squares > 0
-        longer = np.hypot(lengths, np.sqrt(squares, out=squares) * np.where(apart, self.distance, 1.0))
-        return np.where(apart, longer, lengths)
+        differs = squares > 0
+        longer = np.hypot(lengths, np.sqrt(squares, out=squares) * np.where(differs, self.distance, 1.0))
+        return np.where(differs, longer, lengths)
 
     def part(self, members: IntArray) -> Targets:
         """Return the targets of some of the points."""
@@ -75,11 +73,11 @@ class Targets:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sampled points with the neighbor list of each as the search found it, and the index for those of new points.
+    """Points with their neighbor lists, and the index that finds the neighbors of new points.
 
-    ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None where only a graph was given; ``graph`` is the
-    undirected graph of the lists, with the bridges that joined its components. ``targets`` are there where a method was
-    given any and has a use for them; the index is by the points alone.
+    ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None if only a graph was given. ``graph`` is the
+    undirected graph of the lists, with the bridges between its components. ``targets`` are set if a method was given
+    any and uses them; the index ignores them.
     """
 
     X: Any
@@ -95,7 +93,7 @@ class Sample:
         return self.graph.n_points
 
     def part(self, members: IntArray, run: Run) -> Sample:
-        """Return the sample of ``members`` alone (sorted), with an index of its own."""
+        """Return the data of ``members`` only (sorted), with its own index."""
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
         targets = None if self.targets is None else self.targets.part(members)
         if self.X is None:

@@ -1,4 +1,4 @@
-"""Neighbor search: the rule, a measured table that picks the engine, the graph of fitted points, and queries."""
+"""Neighbor search: the rule, a measured table that selects the engine, the graph of fitted points, and queries."""
 
 from __future__ import annotations
 
@@ -16,34 +16,35 @@ from scipy.sparse import csr_array, issparse
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._engines import Brute, CosineSearch, KDTree, Precomputed, PyNNDescent, unit_rows
-from manifoldry.graph._metrics import MappedSearch, row_map
+from manifoldry.graph._engines import Brute, CosineSearch, KDTree, MappedSearch, Precomputed, PyNNDescent, unit_rows
+from manifoldry.graph._pairwise import row_map
 
 # The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
 #   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
 #    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
 MAX_TREE_COLUMNS = 8
 # scikit-learn's brute search takes about n^2 (1.2 + 0.02 columns) nanoseconds there (MNIST 70,000 rows: 10.7 s
-# with 50 columns, 86 s with 784); what it can do in a second or two is done exactly.
+# with 50 columns, 86 s with 784); searches that take at most a second or two are exact.
 MAX_EXACT_SECONDS = 1.5
-# Of very wide rows the exact distances to the candidates, which any approximate search ends with, cost as much as all
-# pairs do unless rows are many: 3,000 x 20,000, k = 10, 22 s of FAISS and 11 s of all pairs, one thread.
+# Every approximate search ends with exact distances to the candidates. For very wide rows these cost as much as all
+# pairs unless there are many rows: 3,000 x 20,000, k = 10, one thread: FAISS 22 s, all pairs 11 s.
 MIN_WIDE_COLUMNS, WIDE_NANOSECONDS = 2_000, 10.0
 # NN-descent and FAISS, seconds of one thread, k = 15 and 70,000 rows unless said, at recall 0.99 unless said:
 #   MNIST, 50 columns: 1.6 and 2.9; k = 5 1.3 and 2.2, 30 2.6 and 4.0, 90 4.0 and 7.1, 150 6.7 and 11, 200 9.5 and 13
 #   MNIST, 784 columns: 3.8 and 8.8;  20,000 rows of 50: 0.35 and 0.55;  a million on a curved cube: 72 and 142
 #   50 clusters, 50 columns: 2.7 and 2.2;  100 clusters, a million rows of 50: 53 (recall 0.94) and 101
 #   one Gaussian, 10 columns: 1.3 and 3.6; 20 columns: 3.1 (0.93) and 19; 50 columns: 4 (0.62) and 27 (0.98)
-# Up to 10,000 rows both take no time, and FAISS needs no compilation.
+# Up to 10,000 rows both are instantaneous, and FAISS needs no compilation.
 MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 10_000, 200
 MIN_DESCENT_RECALL = 0.985
-"""Data of so high intrinsic dimension that NN-descent finds less are left to FAISS, which searches whole cells."""
+"""If the intrinsic dimension is so high that NN-descent has a lower recall, FAISS is used, which searches entire
+cells."""
 DEFAULT_N_NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
 class NeighborRule:
-    """Which points are neighbors: the nearest ``n_neighbors``, all within ``radius``, or both at once.
+    """Which points are neighbors: the nearest ``n_neighbors``, all within ``radius``, or both combined.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class NeighborRule:
         Number of neighbors; "auto" is 10 (or n - 1 for fewer points) unless a radius is given, and all neighbors that
         a given sparse graph lists.
     radius : float, optional
-        Maximum distance. With a number of neighbors too: at most that many, none beyond.
+        Maximum distance. Combined with ``n_neighbors``: at most that many, none beyond the radius.
     metric, metric_params
         As in scikit-learn, or "precomputed".
     search : {"auto", "exact", "approximate"}
@@ -68,7 +69,7 @@ class NeighborRule:
     automatic: bool = False
 
     def resolve(self, n_points: int, auto: int = DEFAULT_N_NEIGHBORS) -> NeighborRule:
-        """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
+        """Return the rule with "auto" resolved for ``n_points``, after checking it."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
         everywhere = isinstance(self.radius, float) and self.radius == np.inf
@@ -86,13 +87,13 @@ class NeighborRule:
         return replace(self, n_neighbors=k, radius=radius, automatic=self.automatic or self.n_neighbors == "auto")
 
     def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
-        """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
+        """Return the resolved rule with at least ``n_neighbors`` (as far as there are); a radius alone is unchanged."""
         if self.n_neighbors is None:
             return self
         return replace(self, n_neighbors=max(int(self.n_neighbors), min(n_neighbors, n_points - 1)))
 
     def capped(self, n_points: int) -> NeighborRule:
-        """Return the resolved rule for a component that may have fewer points than neighbors asked for."""
+        """Return the resolved rule for a component that may have fewer points than ``n_neighbors``."""
         k = self.n_neighbors
         cap = min(int(k), n_points - 1) if isinstance(k, numbers.Integral) else k
         return replace(self, n_neighbors=cap).resolve(n_points)
@@ -101,7 +102,7 @@ class NeighborRule:
 class NeighborIndex:
     """A search engine built over the fitted points: their graph, and the neighbors of new points among them.
 
-    ``X`` holds what the resolved rule's metric says: rows (n, D), square distances, or a sparse graph of lengths.
+    Depending on the metric, ``X`` holds rows (n, D), a square matrix of distances, or a sparse graph of lengths.
     """
 
     def __init__(self, X: Any, rule: NeighborRule, run: Run) -> None:
@@ -114,23 +115,23 @@ class NeighborIndex:
 
     @classmethod
     def of_graph(cls, n_points: int, n_neighbors: int | str | None = None) -> NeighborIndex:
-        """Return the index of a ready graph: new points bring their own edges, rows of a sparse matrix."""
+        """Return the index of a given graph: the edges of new points are rows of a sparse matrix."""
         index = cls.__new__(cls)
         index.rule, index.n_points, index.engine = NeighborRule(n_neighbors, None, "precomputed"), n_points, None
         index.sparse = True
         return index
 
     def _check_loaded(self) -> None:
-        """Refuse a rule that the number of points does not allow: compiled loops check no index."""
+        """Check that the rule suits the number of points: compiled loops check no index."""
         k, radius = self.rule.n_neighbors, self.rule.radius
         engine = self.engine
         while hasattr(engine, "engine"):  # of mapped rows
             engine = engine.engine
         if k is None:
-            counted = engine is None or (radius is not None and hasattr(engine, "within"))
+            valid = engine is None or (radius is not None and hasattr(engine, "within"))
         else:
-            counted = type(k) is int and k >= 1 and (engine is None or k <= self.n_points)
-        if not counted or not (radius is None or (isinstance(radius, numbers.Real) and radius > 0)):
+            valid = type(k) is int and k >= 1 and (engine is None or k <= self.n_points)
+        if not valid or not (radius is None or (isinstance(radius, numbers.Real) and radius > 0)):
             raise ValueError(f"{self.n_points} points have no {k} neighbors within {radius}.")
 
     def graph(self, X: Any, run: Run) -> NeighborGraph:
@@ -148,16 +149,13 @@ class NeighborIndex:
         indices, distances = self.others(X, np.arange(self.n_points), run)
         if rule.radius is None:
             return NeighborGraph.from_rows(indices, distances)
-        near = distances <= rule.radius
-        return NeighborGraph.from_pairs(np.nonzero(near)[0], indices[near], distances[near], self.n_points)
+        inside = distances <= rule.radius
+        return NeighborGraph.from_pairs(np.nonzero(inside)[0], indices[inside], distances[inside], self.n_points)
 
     def others(self, X: Any, which: IntArray, run: Run) -> tuple[IntArray, FloatArray]:
-        """Return the nearest fitted points, themselves left out, of the fitted points ``which``, whose rows ``X`` are.
-
-        Indices and distances have shape (m, n_neighbors).
-        """
-        whole = len(which) == self.n_points
-        distances, indices = self.engine.nearest(X, int(self.rule.n_neighbors or 0) + 1, run, own=whole)
+        """Return the nearest others (m, n_neighbors) of the fitted points ``which``, given their rows ``X``."""
+        all_points = len(which) == self.n_points
+        distances, indices = self.engine.nearest(X, int(self.rule.n_neighbors or 0) + 1, run, own=all_points)
         return _without_self(indices, distances, which)
 
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
@@ -180,8 +178,8 @@ class NeighborIndex:
             graph = X.tocsr()
             rows = np.repeat(np.arange(m), np.diff(graph.indptr))
             order = np.lexsort((graph.indices, graph.data, rows))
-            found = _padded(rows, graph.indices[order], graph.data[order], m)
-            return found[0][:, : rule.n_neighbors], found[1][:, : rule.n_neighbors]
+            padded = _padded(rows, graph.indices[order], graph.data[order], m)
+            return padded[0][:, : rule.n_neighbors], padded[1][:, : rule.n_neighbors]
         X = self._like_fitted(X)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
@@ -190,16 +188,16 @@ class NeighborIndex:
             distances, indices = self.engine.nearest(X, int(rule.n_neighbors), run)
             far = ~(distances <= (np.inf if rule.radius is None else rule.radius))
             indices, distances = np.where(far, -1, indices), np.where(far, np.inf, distances)
-        alone = np.flatnonzero((indices < 0).all(axis=1))
-        if len(alone):
-            near, which = self.engine.nearest(X[alone], 1, run)
-            indices[alone, 0], distances[alone, 0] = which[:, 0], near[:, 0]
+        isolated = np.flatnonzero((indices < 0).all(axis=1))
+        if len(isolated):
+            distance, nearest = self.engine.nearest(X[isolated], 1, run)
+            indices[isolated, 0], distances[isolated, 0] = nearest[:, 0], distance[:, 0]
         return indices, distances
 
     def narrowed(self, n_neighbors: int) -> NeighborIndex:
         """Return the same index for queries of at most ``n_neighbors``."""
-        known = self.rule.n_neighbors
-        return self.widened(n_neighbors if known is None else min(n_neighbors, int(known)))
+        current = self.rule.n_neighbors
+        return self.widened(n_neighbors if current is None else min(n_neighbors, int(current)))
 
     def widened(self, n_neighbors: int) -> NeighborIndex:
         """Return the same index for queries of ``n_neighbors``."""
@@ -209,28 +207,28 @@ class NeighborIndex:
         return index
 
     def part(self, rows: Any, members: IntArray, run: Run) -> NeighborIndex:
-        """Return the index of ``members`` alone, whose rows or distances are given; of a given graph without any."""
+        """Return the index of ``members`` only, given their rows or distances (None for a given graph)."""
         if rows is None:
             return NeighborIndex.of_graph(len(members), self.rule.n_neighbors)
         return NeighborIndex(rows, self.rule.capped(len(members)), run)
 
     def by_metric(self) -> NeighborIndex:
-        """Return the index whose queries give distances, where those of this one give other lengths."""
+        """Return the index whose queries return distances; subclasses may return other lengths."""
         return self
 
     def remeasured(self, edges: FloatArray) -> FloatArray:
-        """Return edges between fitted points, rows (i, j, distance), with the lengths that the queries give."""
+        """Return edges between fitted points, rows (i, j, distance), with the lengths that queries return."""
         return edges
 
     def nearest(self, X: Any, run: Run) -> IntArray:
-        """Return the nearest fitted point of each new one, whatever the rule."""
+        """Return the nearest fitted point of each new point, independent of the rule."""
         if self.engine is None:
             indices, distances = self.query(X, run)
             return indices[np.arange(len(indices)), np.argmin(distances, axis=1)]
         return self.engine.nearest(self._like_fitted(X), 1, run)[1][:, 0]
 
     def _like_fitted(self, X: Any) -> Any:
-        """Return new points dense or sparse as the fitted ones; a distance matrix stays dense."""
+        """Return new points dense or sparse like the fitted ones; a distance matrix stays dense."""
         if issparse(X) == self.sparse or isinstance(self.engine, Precomputed):
             return X
         return csr_array(X) if self.sparse else X.toarray()
@@ -282,7 +280,7 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
 
 
 def exact_seconds(n: int, columns: int) -> float:
-    """Return about how long comparing all pairs of rows takes, by the table above."""
+    """Estimate how long comparing all pairs of rows takes, by the table above."""
     return 1e-9 * n * n * (1.2 + 0.02 * columns)
 
 
@@ -291,12 +289,10 @@ def _euclidean(rule: NeighborRule) -> NeighborRule:
 
 
 def _approximate(X: Array, k: int, run: Run) -> Any:
-    """Return NN-descent where the table has it and its recall is high enough, else FAISS."""
-    from manifoldry.graph._faiss import FaissIVF
+    """Return NN-descent if the table suggests it and its recall is high enough, otherwise FAISS."""
+    from manifoldry.graph._approximate import FaissIVF, NNDescent
 
     if len(X) > MIN_DESCENT_ROWS and k <= MAX_DESCENT_NEIGHBORS:
-        from manifoldry.graph._nndescent import NNDescent
-
         engine = NNDescent(X, k, run)
         if engine.recall >= MIN_DESCENT_RECALL:
             return engine
@@ -315,52 +311,50 @@ def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph,
 
 
 def _listed_by_all(graph: Any) -> int | None:
-    """Return the number of others that every row of a sparse graph lists, None if they are not equally many.
+    """Return the number of others that every row of a sparse graph lists, None if the numbers differ.
 
-    scikit-learn's KNeighborsTransformer lists k others of a fitted point and k + 1 of a new one, which has no self.
+    scikit-learn's KNeighborsTransformer lists k others of a fitted point and k + 1 neighbors of a new one.
     """
     degrees = NeighborGraph.from_sparse(graph).degrees
     return int(degrees[0]) if degrees[0] > 0 and (degrees == degrees[0]).all() else None
 
 
-def _without_self(indices: IntArray, distances: FloatArray, own: IntArray) -> tuple[IntArray, FloatArray]:
+def _without_self(indices: IntArray, distances: FloatArray, points: IntArray) -> tuple[IntArray, FloatArray]:
     """Drop each row's own index; where it is missing, because of many duplicates, drop the last entry."""
     n, width = indices.shape
-    keep = indices != own[:, None]
-    crowded = keep.all(axis=1)
-    keep[crowded, -1] = False
+    keep = indices != points[:, None]
+    self_missing = keep.all(axis=1)
+    keep[self_missing, -1] = False
     return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
 
 
 def _padded(rows: IntArray, indices: IntArray, distances: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
     counts = np.bincount(rows, minlength=m)
     width = max(1, int(counts.max(initial=0)))
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    columns = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     order = np.argsort(rows, kind="stable")
     padded: Array = np.full((m, width), -1, dtype=np.int64)
     lengths = np.full((m, width), np.inf)
-    padded[rows[order], places] = indices[order]
-    lengths[rows[order], places] = distances[order]
+    padded[rows[order], columns] = indices[order]
+    lengths[rows[order], columns] = distances[order]
     return padded, lengths
 
 
-# Neighbor searches shared by several fits: one search over the same points, cut to what each fit needs.
+# One search over the same points, shared by several fits and cut to what each of them needs.
 
 
 @contextmanager
 def shared_neighbors(n_neighbors: int = 1) -> Iterator[None]:
-    """Let all fits inside find the neighbors of the same rows by one search.
+    """Share one neighbor search between all fits to the same rows inside this context.
 
-    Every fit gets the nearest of the widest list so far, and its own map for new points as without. The lists of an
-    exact search are the same as without sharing, up to the order of equal distances; those of an approximate search
-    are at least as good. Given graphs, radii and metrics with parameters are not shared. Threads that a program starts
-    inside do not take part.
+    Every fit gets the nearest neighbors of the widest list so far. The lists of an exact search are the same as without
+    sharing, up to the order of equal distances; those of an approximate search are at least as good. Given graphs,
+    radii and metrics with parameters are not shared, and threads started inside the context do not take part.
 
     Parameters
     ----------
     n_neighbors : int
-        Number of neighbors that the first search over any rows finds at least, so that a fit that needs more than an
-        earlier one does not search again.
+        Minimum number of neighbors of the first search, so that a later fit that needs more does not search again.
 
     Examples
     --------
@@ -379,10 +373,10 @@ def shared_neighbors(n_neighbors: int = 1) -> Iterator[None]:
 
 
 @contextmanager
-def known_neighbors(X: Any, found: Found) -> Iterator[None]:
-    """Let fits to the rows ``X`` inside take the neighbors and the index that were found for them."""
+def known_neighbors(X: Any, search: Found) -> Iterator[None]:
+    """Let fits to the rows ``X`` inside this context use the given neighbors and index."""
     searches = _SharedSearches(1)
-    searches.done.append((X, found))
+    searches.done.append((X, search))
     token = _current.set(searches)
     try:
         yield
@@ -391,14 +385,14 @@ def known_neighbors(X: Any, found: Found) -> Iterator[None]:
 
 
 def shared_or_new(X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
-    """Return the neighbor graph and index that ``rule`` asks for: by ``search``, or cut from one done before."""
+    """Return the neighbor graph and index for ``rule``: from ``search``, or cut from an earlier shared search."""
     shared = _current.get()
     return search(rule) if shared is None or not _shareable(rule) else shared.find(X, rule, search)
 
 
 @dataclass
 class _SharedSearches:
-    """The searches done inside one `shared_neighbors`, the widest over each set of rows."""
+    """The searches inside one `shared_neighbors`, the widest over each set of rows."""
 
     n_neighbors: int
 
@@ -406,12 +400,14 @@ class _SharedSearches:
         self.done: list[tuple[Any, Found]] = []
 
     def find(self, X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
-        place = next((i for i, (rows, found) in enumerate(self.done) if _alike(rows, found[1].rule, X, rule)), None)
-        if place is None or _width(self.done[place][1][1].rule) < _width(rule):
+        position = next(
+            (i for i, (rows, result) in enumerate(self.done) if _alike(rows, result[1].rule, X, rule)), None
+        )
+        if position is None or _width(self.done[position][1][1].rule) < _width(rule):
             wide = rule.at_least(self.n_neighbors, X.shape[0])
-            place = len(self.done) if place is None else place
-            self.done[place : place + 1] = [(X, search(wide))]
-        graph, index = self.done[place][1]
+            position = len(self.done) if position is None else position
+            self.done[position : position + 1] = [(X, search(wide))]
+        graph, index = self.done[position][1]
         return _nearest_of(graph, _width(rule)), index.widened(_width(rule))
 
 
@@ -432,7 +428,7 @@ def _width(rule: NeighborRule) -> int:
 
 
 def _alike(rows: Any, done: NeighborRule, X: Any, rule: NeighborRule) -> bool:
-    """Tell whether a search over ``rows`` serves for ``X``: entries are equal (each fit owns a copy), kinds too."""
+    """Return whether a search over ``rows`` serves for ``X``: equal types and entries (each fit owns a copy)."""
     if done.metric != rule.metric or done.search != rule.search or rows.shape != X.shape or rows.dtype != X.dtype:
         return False
     if issparse(rows) or issparse(X):
@@ -442,6 +438,42 @@ def _alike(rows: Any, done: NeighborRule, X: Any, rule: NeighborRule) -> bool:
 
 
 def _nearest_of(graph: NeighborGraph, k: int) -> NeighborGraph:
-    """Return the first k of the equally many neighbors that a search lists for every point, nearest first."""
+    """Return the graph of the first k neighbors of each point; all lists have the same length."""
     width = graph.n_edges // graph.n_points
     return NeighborGraph.from_rows(graph.indices.reshape(-1, width)[:, :k], graph.lengths.reshape(-1, width)[:, :k])
+
+
+# Incremental fits: only the lists that new points change are searched again.
+
+
+def updatable(rule: NeighborRule) -> bool:
+    """Return whether neighbor lists can be updated: a number of nearest neighbors by Euclidean distance."""
+    euclidean = isinstance(rule.metric, str) and rule.metric == "euclidean" and rule.metric_params is None
+    return euclidean and rule.radius is None and rule.n_neighbors is not None
+
+
+def grown_lists(
+    before: NeighborGraph, X: Any, rule: NeighborRule, run: Run
+) -> tuple[NeighborGraph, NeighborIndex] | None:
+    """Return the neighbor lists of all rows, given those of the first rows (``before``), and the index over all.
+
+    An old point's list is searched again only if a new point is nearer than its last neighbor. The lists are those of a
+    search over all rows, except that ties at the last neighbor keep the old one. Returns None if lists cannot be
+    updated: for an approximate search, and if the number of neighbors changed.
+    """
+    old, n = before.n_points, X.shape[0]
+    k = int(rule.n_neighbors or 0)
+    if not updatable(rule) or (before.degrees != k).any():
+        return None
+    with run.stage("neighbors"):
+        index = NeighborIndex(X, rule, run)
+        if not isinstance(index.engine, (Brute, KDTree)):
+            return None
+        indices, distances = before.indices.reshape(old, k), before.lengths.reshape(old, k)
+        new_index = NeighborIndex(X[old:], NeighborRule(1, search="exact"), run)
+        nearest = new_index.engine.nearest(X[:old], 1, run)[0][:, 0]
+        stale = np.concatenate([np.flatnonzero(nearest < distances[:, -1]), np.arange(old, n)])
+        lists = np.zeros((n, k), dtype=indices.dtype), np.zeros((n, k))
+        lists[0][:old], lists[1][:old] = indices, distances
+        lists[0][stale], lists[1][stale] = index.others(X[stale], stale, run)
+        return NeighborGraph.from_rows(*lists), index

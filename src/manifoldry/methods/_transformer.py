@@ -30,16 +30,18 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_neighbors : int
-        Number of neighbors, a point itself not counted.
-    metric, metric_params
-        As in scikit-learn.
-    search : {"auto", "exact", "approximate"}
-        Type of neighbor search.
-    random_state : int, Generator or None
+    n_neighbors : int, default=5
+        Number of neighbors, not counting the point itself.
+    metric : str or callable, default="euclidean"
+        Name of a metric of scikit-learn, or a function of two rows.
+    metric_params : dict or None, default=None
+        Further parameters of the metric by name.
+    search : {"auto", "exact", "approximate"}, default="auto"
+        Type of neighbor search; an approximate search reports its recall in ``diagnostics_``.
+    random_state : int, numpy Generator or RandomState or None, default=0
         Seed of an approximate search.
-    n_jobs : int, optional
-        Number of threads; the result does not depend on it.
+    n_jobs : int or None, default=None
+        Number of threads; None uses all available CPU cores. The result does not depend on it.
 
     Attributes
     ----------

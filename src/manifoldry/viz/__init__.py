@@ -1,1 +1,1 @@
-"""Pictures: plots by matplotlib, and the HTML report."""
+"""Plots with matplotlib, and the HTML report."""

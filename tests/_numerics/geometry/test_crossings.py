@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from manifoldry import datasets
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry.crossings import tangent_planes, without_crossings
+from manifoldry._numerics.geometry.edges import tangent_planes, without_crossings
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 

@@ -7,8 +7,8 @@ from scipy.optimize import brentq
 from helpers import knn_lists
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry import entropic
-from manifoldry._numerics.geometry.entropic import (
+from manifoldry._numerics.geometry import neighbor_affinity
+from manifoldry._numerics.geometry.neighbor_affinity import (
     ENTROPY_TOL,
     fixed_bandwidth_probabilities,
     perplexity_probabilities,
@@ -114,7 +114,7 @@ def test_fixed_bandwidths_are_the_plain_formula():
 def test_single_precision_beyond_very_many_pairs(monkeypatch):
     graph = knn_lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
     double = perplexity_probabilities(graph, [4.0], Run(0)).joint()
-    monkeypatch.setattr(entropic, "MAX_FLOAT64_PAIRS", 100)
+    monkeypatch.setattr(neighbor_affinity, "MAX_FLOAT64_PAIRS", 100)
     single = perplexity_probabilities(graph, [4.0], Run(0)).joint()
     assert single.dtype == np.float32
     # Two numbers, their sum and its division: a few roundings of 6e-8 each.

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from helpers import knn_lists
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry.fuzzy import (
+from manifoldry._numerics.geometry.neighbor_affinity import (
     find_ab_params,
     fuzzy_simplicial_set,
     fuzzy_union,

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.eigen import smallest
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.affinity import laplacian
 
 KINDS = ("unnormalized", "symmetric", "random_walk")
 # Sums of at most 60 products of numbers near 1: errors of a few times 60 eps = 1.3e-14.

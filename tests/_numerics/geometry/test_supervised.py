@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry._core.run import Run
-from manifoldry._numerics.geometry.laplacian import harmonic
+from manifoldry._numerics.geometry.affinity import harmonic
 from manifoldry._numerics.geometry.supervised import lengthened, supervised_lists, with_targets
 from manifoldry.graph._operations import components, symmetrize
 from manifoldry.graph._sample import Sample, Targets

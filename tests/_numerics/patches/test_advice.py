@@ -14,13 +14,16 @@ from manifoldry._numerics.patches.advice import MAX_LOST_VARIANCE as LOST
 from manifoldry._numerics.patches.advice import MAX_TORN_SHARE, advice, flatness_remarks, is_loop
 from manifoldry._numerics.patches.atlas import MAX_SURFACE_RESIDUAL as SURFACE
 from manifoldry._numerics.patches.atlas import ChartOptions, voronoi_atlas
-from manifoldry._numerics.patches.layout import PatchLayout
+from manifoldry._numerics.patches.layout import PatchLayout, UnfoldedPatches
 from manifoldry._numerics.patches.overlaps import Stitched
-from manifoldry._numerics.patches.unfold import UnfoldedPatches
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES = "are not flat enough", "too little with any other", "The patch graph is in"
+NOT_FLAT_ENOUGH, TOO_LITTLE, SEPARATE = (
+    "are not flat enough",
+    "too little with any other",
+    "connected components, drawn side by side",
+)
 TORN_APART, LARGER = "are torn apart", "intrinsic dimension looks larger"
 LOOP, CLOSED, AROUND = "curve is a closed loop", "surface is closed", "points form a closed loop"
 NO_SURFACE, AS_PCA = "cannot preserve distances", "is that of PCA"
@@ -29,7 +32,7 @@ SHARED = "are kept less well than by PCA"
 SENTENCES = (
     NOT_FLAT_ENOUGH,
     TOO_LITTLE,
-    IN_PIECES,
+    SEPARATE,
     TORN_APART,
     LARGER,
     LOOP,
@@ -117,10 +120,10 @@ def ring():
         (sheet, set()),
         (lambda: arch(0.3), set()),
         (lambda: arch(0.9), {NOT_UNFOLDED}),
-        (hinge, {TOO_LITTLE, IN_PIECES}),
-        (two_pairs, {IN_PIECES}),
-        (two_sheets, {IN_PIECES}),
-        (torn, {IN_PIECES, TORN_APART}),
+        (hinge, {TOO_LITTLE, SEPARATE}),
+        (two_pairs, {SEPARATE}),
+        (two_sheets, {SEPARATE}),
+        (torn, {SEPARATE, TORN_APART}),
         (squashed, {NOT_UNFOLDED}),
         (ring, {LOOP}),
     ],
@@ -162,7 +165,7 @@ def test_flat_firm_whole_patches_need_no_word():
     ("told", "sentence", "numbers"),
     [
         ({"residuals": [0.0, 1.01 * SURFACE, 0.5, 1.01 * SURFACE]}, NOT_FLAT_ENOUGH, ("3 of 4", "50%")),
-        ({"parts": 2}, IN_PIECES, ("2 pieces",)),
+        ({"parts": 2}, SEPARATE, ("2 connected components",)),
         ({"distortions": np.repeat([0.0, 1.0], [9, 1])}, TORN_APART, ("10%",)),
         ({"distortions": np.repeat([0.0, 0.51, np.nan], [6, 3, 1])}, TORN_APART, ("30%",)),
         ({"values": [5.0, 3.0, 1.5, 0.5]}, LARGER, ("need 3 dimensions", "2 lose 20%")),

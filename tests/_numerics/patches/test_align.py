@@ -397,7 +397,7 @@ PAIR = [([0, 1, 2], TRIANGLE), ([1, 2, 3], TRIANGLE)]
         ([([], np.empty((0, 2)))], {}, "numbers of points"),
         ([([0.5, 1.5, 2.5], TRIANGLE)], {}, "numbers of points"),
         ([([0, 1, 1], TRIANGLE)], {}, "lists a point twice"),
-        ([([0], [[1.0, 2.0]]), ([0, 1], [[1.0], [1.0]])], {}, "No patch of 2 has two points apart"),
+        ([([0], [[1.0, 2.0]]), ([0, 1], [[1.0], [1.0]])], {}, "All 2 patches have coincident points only"),
         ([([0, 1], TRIANGLE)], {}, "one row per member"),
         ([([0, 1, 2], [[0, 0], [1, 0], [0, np.nan]])], {}, "not finite"),
         ([([0, 1, 3], TRIANGLE)], {}, "1 of 4 points are in no patch, the first is 2"),

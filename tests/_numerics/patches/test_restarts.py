@@ -8,9 +8,9 @@ from manifoldry import datasets
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
 from manifoldry._numerics.patches.restarts import (
-    MAX_CONTRADICTION,
-    N_CONTRADICTION_POINTS,
+    MAX_INCONSISTENCY,
     N_HOPELESS_INIT,
+    N_INCONSISTENCY_POINTS,
     Contradiction,
     least_contradicted,
     resolve_n_init,
@@ -92,9 +92,9 @@ def test_the_compression_of_a_roll_is_a_lower_bound_of_the_error(moved):
 def test_the_unrolled_roll_is_not_contradicted_and_the_roll_seen_from_the_side_is():
     roll = datasets.swiss_roll(1500)
     measure = Contradiction.of(roll.X, neighbors(roll.X), RUN)
-    assert len(measure.points) == N_CONTRADICTION_POINTS < 1500
+    assert len(measure.points) == N_INCONSISTENCY_POINTS < 1500
     # Chords are shorter than arcs by (l / r)^2 / 24, with edges of about 2 on bends of 5 and more: below 1 %.
-    assert measure(roll.truth) < MAX_CONTRADICTION
+    assert measure(roll.truth) < MAX_INCONSISTENCY
     assert measure(roll.X[:, [0, 2]]) > 0.1
 
 
@@ -116,7 +116,7 @@ def chosen(first, make, n_init, run=RUN, graph=None):
 
 def test_a_layout_that_is_not_contradicted_is_taken_as_it_is():
     make, seen = layouts()
-    assert chosen(0.9 * MAX_CONTRADICTION, make, 16).scores == pytest.approx([0.9 * MAX_CONTRADICTION])
+    assert chosen(0.9 * MAX_INCONSISTENCY, make, 16).scores == pytest.approx([0.9 * MAX_INCONSISTENCY])
     assert seen == []
     assert len(chosen(0.5, make, 1).scores) == 1
 

@@ -8,8 +8,8 @@ import pytest
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.patches.atlas import ChartOptions, voronoi_atlas
+from manifoldry._numerics.patches.layout import PatchInverse, PatchMap, unfold
 from manifoldry._numerics.patches.overlaps import stitch
-from manifoldry._numerics.patches.unfold import PatchInverse, PatchMap, unfold
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
@@ -73,7 +73,7 @@ def test_old_points_are_placed_where_they_are_and_new_ones_one_by_one(kind, monk
     new = plane(5, 60)[1]
     together = inward(new, Run(0, 2))
     np.testing.assert_allclose(np.concatenate([inward(x[None], Run(0, 1)) for x in new]), together, atol=1e-10)
-    monkeypatch.setattr("manifoldry._numerics.patches.unfold.MAX_PLACED_ROWS", 7)
+    monkeypatch.setattr("manifoldry._numerics.patches.layout.MAX_PLACED_ROWS", 7)
     np.testing.assert_allclose(inward(new, Run(0, 1)), together, atol=1e-10)
     kept = pickle.loads(pickle.dumps(inward))
     np.testing.assert_array_equal(kept(new, Run(0, 1)), inward(new, Run(0, 1)))

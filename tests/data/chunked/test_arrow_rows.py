@@ -1,4 +1,4 @@
-"""Files and datasets in blocks: the same rows as in memory, only what is needed read, refusals in words."""
+"""Files and datasets as chunked data: the same rows as in memory, only the necessary parts are read, clear errors."""
 
 import gzip
 
@@ -7,7 +7,7 @@ import pytest
 
 import manifoldry
 from manifoldry.data._chunked import row_blocks
-from manifoldry.data._chunked.batches import ParquetBatches
+from manifoldry.data._chunked.arrow import ParquetBatches
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import csv, dataset, feather, parquet  # noqa: E402
@@ -122,7 +122,7 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
         (
             "named.parquet",
             None,
-            r"hold no numbers: 'name' \(text, such as 'r0'\); leave them out by columns=\['a0', 'a1', 'a2'\]",
+            r"hold no numbers: 'name' \(text, such as 'r0'\); leave them out with columns=\['a0', 'a1', 'a2'\]",
         ),
         ("named.parquet", ["name"], "hold no numbers: 'name' .text, such as 'r0'.; choose others"),
         ("x.parquet", ["a7"], "has no column 'a7'; there are a0, a1, a2"),
@@ -138,7 +138,7 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
         ("x.json", None, "x.json is JSON"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_words(files, tmp_path, name, columns, words):
+def test_what_cannot_be_read_is_an_error(files, tmp_path, name, columns, words):
     folder = tmp_path
     for kind in ("parquet", "arrow", "npy"):
         whole = (files / f"x.{kind}").read_bytes()

@@ -1,4 +1,4 @@
-"""Scores of rows in blocks: the numbers of the same points in memory, whatever the rows come in."""
+"""Scores of chunked data: the numbers of the same points in memory, whatever the source."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_scores_of_a_sample_are_those_of_these_points_in_memory(monkeypatch):
         assert dict(other) == dict(first)  # to the last bit
         assert (other.pca, other.errors, other.heading) == (first.pca, first.errors, first.heading)
     assert "900 points in 2 dimensions, 15 neighbors; 70 drawn and compared with all" in first.heading
-    assert "PCA is that of 200 rows; left out are r_nx_auc and geodesic_correlation" in first.heading
+    assert "PCA is fitted to 200 rows; r_nx_auc and geodesic_correlation need all rows" in first.heading
     chosen = seen[0].task.rows
     assert len(chosen) == 70
     monkeypatch.setattr(scoring, "sample_rows", lambda n, size, _: chosen if n == N else np.arange(size))
@@ -131,8 +131,8 @@ def test_an_embedding_computed_when_it_is_read():
     [
         ({"sample": None}, "sample=None compares all 900 rows with all"),
         ({"truth": np.zeros((N, 2))}, "truth is compared with all rows in memory"),
-        ({"metric": "precomputed"}, "metric='precomputed' needs more than single rows"),
-        ({"labels": [None] + ["a", "b"] * 449 + ["a"]}, "need a label each; 1 of 900 have none"),
+        ({"metric": "precomputed"}, "metric='precomputed' needs more than individual rows"),
+        ({"labels": [None] + ["a", "b"] * 449 + ["a"]}, "needs a label; 1 of 900 have none"),
         ({"labels": da.zeros(N)}, r"got a Dask Array: pass labels.compute\(\)"),
         ({"labels": ["a", "b"]}, "at least two classes"),
         ({"figures": ["r_nx_auc"]}, "'r_nx_auc' needs all rows in memory"),
@@ -140,7 +140,7 @@ def test_an_embedding_computed_when_it_is_read():
         ({"n_neighbors": 450}, "below n / 2"),
     ],
 )
-def test_what_blocks_do_not_define_is_refused(monkeypatch, settings, words):
+def test_what_chunks_do_not_define_is_an_error(monkeypatch, settings, words):
     monkeypatch.setattr(block_scoring, "N_DRAWN_ROWS", 100)
     X, Y, _ = table(3)
     with pytest.raises(ValueError, match=words):
@@ -176,4 +176,4 @@ def test_counts_of_rows_before_places_with_ties():
 
 def test_the_figures_left_out_are_known():
     assert set(TABLE) >= LEFT_OUT
-    assert block_scoring.WHOLE_FIGURES >= LEFT_OUT
+    assert block_scoring.WHOLE_METRICS >= LEFT_OUT

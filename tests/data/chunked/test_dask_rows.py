@@ -1,4 +1,4 @@
-"""Dask collections as rows in blocks: what is computed when, what comes out, what is shipped, and what is refused."""
+"""Dask collections as chunked data: what is computed when, the type of the output, what is sent, and errors."""
 
 import threading
 
@@ -181,7 +181,7 @@ def words_of_other_collections():
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_other_collections_are_refused_before_any_work(number):
+def test_other_collections_are_errors_before_any_work(number):
     collection, words = words_of_other_collections()[number]
     model = manifoldry.PCA(n_components=2).fit(ROLL)
     for call in (model.fit, model.transform, model.fit_transform, as_blocks):

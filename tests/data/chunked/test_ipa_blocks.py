@@ -1,4 +1,4 @@
-"""IPA of rows in blocks: every row counts, and the result is that of an array, whatever holds the rows."""
+"""IPA of chunked data: every row counts, and the result is that of an array, whatever holds the rows."""
 
 import pickle
 from itertools import pairwise
@@ -81,7 +81,7 @@ def test_pieces_lie_side_by_side():
     X[::2] += 200.0
     stream, _ = assert_same_in_every_form(X)
     assert stream.diagnostics_["components"] == 2
-    with pytest.raises(ValueError, match="in 2 pieces"):
+    with pytest.raises(ValueError, match="has 2 connected components"):
         IPA(disconnected="raise").fit(row_blocks(X))
 
 

@@ -104,7 +104,7 @@ def test_other_arguments_are_refused(call, form, X):
 
 
 def test_iterators_are_refused_in_words(X):
-    for call in (dimension.two_nn, metrics.crowding, manifoldry.KNeighborsTransformer(n_neighbors=3).fit):
+    for call in (dimension.two_nn, metrics.picture_clusters, manifoldry.KNeighborsTransformer(n_neighbors=3).fit):
         with pytest.raises(ValueError, match="got a list_iterator, which is read only once"):
             call(iter([X]))
 

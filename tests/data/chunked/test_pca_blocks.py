@@ -1,4 +1,4 @@
-"""Principal components of rows in blocks: those of all rows, the same bits in every form."""
+"""Principal components of chunked data: those of all rows, bit-identical in every form."""
 
 import numpy as np
 import pytest

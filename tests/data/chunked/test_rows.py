@@ -1,4 +1,4 @@
-"""Rows in blocks: the same rows, sums and samples however they come."""
+"""Chunked data: the same rows, sums and samples from every kind of source."""
 
 import tracemalloc
 
@@ -136,10 +136,10 @@ def test_an_iterator_is_read_once():
         ([np.ones((3, 2)), np.array([[1, np.nan]])], "Row 3 has NaN or infinity"),
         ([np.ones(3)], "one row per point; got shape"),
         ([np.array([["a", "b"]])], "entries of type"),
-        ([], "no blocks"),
+        ([], "no chunks"),
     ],
 )
-def test_bad_blocks_are_refused_in_words(blocks, words):
+def test_bad_chunks_are_errors(blocks, words):
     with pytest.raises(ValueError, match=words):
         list(row_blocks(blocks))
 
@@ -180,7 +180,7 @@ def test_blocks_do_not_become_an_array_silently(X):
 
 
 def blocks_of_integers(X, folder):
-    """Yield rows of integers and a wide column of floating-point numbers in all forms that come in blocks."""
+    """Yield rows of integers and a wide column of floating-point numbers in all forms of chunked data."""
     pa, pd, dd = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "dask.dataframe"))
     from pyarrow import csv, feather, parquet
 

@@ -81,12 +81,12 @@ def test_a_pass_goes_on_where_it_ended_with_the_same_bits(X, tmp_path, kind, res
     for halt_at in (256 * 3, 256 * 6):
         with pytest.raises(HaltError):
             row_blocks(X, checkpoint=tmp_path).reduce(Moments(kind, halt_at), merged, Run(0))
-    told = []
-    run = Run(0, callback=lambda progress: told.append(progress.done) and None)
+    done = []
+    run = Run(0, callback=lambda progress: done.append(progress.done) and None)
     found = row_blocks(X, checkpoint=tmp_path).reduce(Moments(kind), merged, run)
     np.testing.assert_array_equal(found.total, expected.total)
     assert found.count == N
-    assert told[0] == (256 * 6 if resumed else 256)  # the last block before the end is computed again, or all are
+    assert done[0] == (256 * 6 if resumed else 256)  # the last block before the end is computed again, or all are
     again = row_blocks(X, checkpoint=tmp_path).reduce(Moments(kind), merged, Run(0))
     np.testing.assert_array_equal(again.total, expected.total)
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 import manifoldry
 from helpers import AUTO, bent_sheet, distances_by_differences, make
 from manifoldry import KNeighborsTransformer
-from manifoldry._numerics.repulsion import fft as choice
+from manifoldry._numerics import repulsion
 from manifoldry.data._models import save_model
 from manifoldry.graph import _search as search
 from model_attack import counted, outcomes
@@ -60,7 +60,7 @@ def searches(monkeypatch):
 
 def layouts(monkeypatch):
     """Yield layouts whose repulsion is summed by mesh and tree."""
-    monkeypatch.setattr(choice, "MAX_POINTS_EXACT", {2: 10, 3: 10})
+    monkeypatch.setattr(repulsion, "MAX_POINTS_EXACT", {2: 10, 3: 10})
     for n_components, kind in ((2, "FFTPotential"), (3, "BarnesHutPotential")):
         model = manifoldry.TSNE(n_components=n_components, max_iter=20, perplexity=6).fit(bent_sheet(60))
         assert type(model._extension.potential).__name__ == kind
@@ -128,7 +128,7 @@ def saved(folder, victims):
 
 
 def assert_harmless(folder, **how):
-    """Attack all files of a folder: each case is refused in a sentence, or gives a result."""
+    """Attack all files of a folder: each case is an error with a clear message, or gives a result."""
     cases = outcomes(folder, **how)
     harm = [case for case in cases if case[1] not in ("refused", "refused in use", "used")]
     assert harm == [], counted(cases)

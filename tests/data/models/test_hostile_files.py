@@ -68,7 +68,7 @@ def saved(tmp_path_factory):
     return {name: path.read_bytes() for name, path in fitted_models(tmp_path_factory.mktemp("models")).items()}
 
 
-def told(path, load=load_model):
+def message_of(path, load=load_model):
     """Return the sentence with which a file is refused."""
     tracemalloc.start()
     with tripwire() as heard, pytest.raises(ValueError, match="cannot be loaded: ") as refused:
@@ -106,20 +106,20 @@ def test_the_tripwire_hears_what_a_pickle_does():
         (b"x\x9c" + bytes(50), "pickle of joblib"),
         (b"\x1f\x8b" + bytes(50), "gzip"),
         (b"\x93NUMPY\x01\x00" + bytes(90), "numpy"),
-        (b"a,b\n1,2\n", "no model file of manifoldry"),
-        (b"PK\x05\x06" + bytes(18), "zip archive of something else"),
+        (b"a,b\n1,2\n", "not a manifoldry model file"),
+        (b"PK\x05\x06" + bytes(18), "zip archive with other contents"),
     ],
 )
 def test_files_of_others_are_named(content, words, tmp_path):
     path = tmp_path / "model.mfy"
     path.write_bytes(content)
-    assert words in told(path)
-    assert words in told(path, read_metadata)
+    assert words in message_of(path)
+    assert words in message_of(path, read_metadata)
 
 
 def test_archives_of_others_are_named(tmp_path):
     np.savez(tmp_path / "arrays.npz", a=np.eye(3))
-    assert "zip archive of something else" in told(tmp_path / "arrays.npz")
+    assert "zip archive with other contents" in message_of(tmp_path / "arrays.npz")
 
 
 def test_what_the_system_says_is_told_as_it_is(tmp_path):
@@ -138,7 +138,7 @@ def test_any_changed_byte_is_found(saved, tmp_path, data):
     path = tmp_path / "model.mfy"
     path.write_bytes(content)
     if bytes(content) not in saved.values():
-        told(path)
+        message_of(path)
 
 
 @same_path
@@ -152,7 +152,7 @@ def test_metadata_of_a_changed_file_are_whole_or_refused(saved, tmp_path, data):
     try:
         assert read_metadata(path) == {"name": name}
     except ValueError:
-        told(path, read_metadata)
+        message_of(path, read_metadata)
 
 
 @same_path
@@ -164,7 +164,7 @@ def test_cut_extended_and_random_files_are_refused(saved, tmp_path, data):
     path = tmp_path / "model.mfy"
     for damaged in (content[:cut], content + some, some + content, some + content[-110:]):
         path.write_bytes(damaged)
-        told(path)
+        message_of(path)
         with pytest.raises(ValueError, match="cannot be loaded"):
             read_metadata(path)
 
@@ -232,7 +232,7 @@ def test_classes_and_functions_outside_of_the_tables_are_refused(saved, tmp_path
     path.write_bytes(saved["pipeline"])
     evil = {tag: name, "state": {"bit_generator": name}, "name": "x", "shape": [1, 1]}
     edited(path, lambda document: document.update(model=evil))
-    told(path)
+    message_of(path)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_what_is_no_estimator_is_no_model(saved, tmp_path, value):
     path = tmp_path / "model.mfy"
     path.write_bytes(saved["pipeline"])
     edited(path, lambda document: document.update(model=value))
-    assert "no estimator" in told(path)
+    assert "no estimator" in message_of(path)
 
 
 def objects(document, name):
@@ -295,7 +295,7 @@ def test_arrays_are_what_they_say_or_are_refused(saved, tmp_path, change, words)
         next(node for node in arrays if len(node["shape"]) == 2 and node["shape"][0] > 1).update(change)
 
     edited(path, edit)
-    assert words in told(path)
+    assert words in message_of(path)
 
 
 @pytest.mark.parametrize("nested", ["[" * 200_000, '{"list":[' * 3000 + "]}" * 3000, '{"model":' * 100_000])
@@ -303,7 +303,7 @@ def test_deep_documents_are_refused(tmp_path, nested):
     path = tmp_path / "model.mfy"
     text = f'{{"format":1,"metadata":null,"model":{nested}}}' if nested.endswith("}") else nested
     write_sealed(path, {DOCUMENT: text.encode()})
-    told(path)
+    message_of(path)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_deep_documents_are_refused(tmp_path, nested):
 def test_documents_of_something_else_are_refused(tmp_path, text):
     path = tmp_path / "model.mfy"
     write_sealed(path, {DOCUMENT: text})
-    told(path)
+    message_of(path)
 
 
 def test_bombs_are_refused_before_they_are_unpacked(saved, tmp_path):
@@ -322,14 +322,14 @@ def test_bombs_are_refused_before_they_are_unpacked(saved, tmp_path):
     ).encode()
     write_sealed(path, {DOCUMENT: small, member_name(0): bytes(10**8)})
     assert path.stat().st_size < 10**6
-    assert "more than any saved model" in told(path)
+    assert "more than any saved model" in message_of(path)
     write_sealed(path, {DOCUMENT: b" " * (container.MAX_DOCUMENT_BYTES + 1)})
-    assert "more than any saved model" in told(path, read_metadata)
+    assert "more than any saved model" in message_of(path, read_metadata)
     write_sealed(
         path,
         {DOCUMENT: b" " * (container.MAX_DOCUMENT_BYTES + 1), member_name(0): np.random.default_rng(0).bytes(10**6)},
     )
-    assert "JSON document is longer" in told(path, read_metadata)
+    assert "JSON document is longer" in message_of(path, read_metadata)
 
 
 def test_an_array_stands_for_one_value(saved, tmp_path):
@@ -342,7 +342,7 @@ def test_an_array_stands_for_one_value(saved, tmp_path):
         objects(document, "Isomap")[0]["state"]["more_"] = {"list": [dict(node) for _ in range(5)]}
 
     edited(path, edit)
-    assert "stands for two values" in told(path)
+    assert "stands for two values" in message_of(path)
 
 
 @pytest.mark.parametrize("part", [{"list": []}, {"dict": {}}, [], {"scalar": "f8", "value": 1.0}])
@@ -354,7 +354,7 @@ def test_documents_of_very_many_parts_are_refused_before_they_are_parsed(saved, 
     document["model"]["state"]["more_"] = {"list": [part] * container.MAX_PARTS}
     write_sealed(path, {**members, DOCUMENT: json.dumps(document).encode()}, compression=zipfile.ZIP_STORED)
     monkeypatch.setattr(container.json, "loads", lambda *_, **__: pytest.fail("The document was parsed."))
-    assert "parts, more than any saved model has" in told(path)
+    assert "parts, more than any saved model has" in message_of(path)
 
 
 def test_a_model_of_very_many_parts_is_not_saved(tmp_path):
@@ -374,14 +374,14 @@ def test_sizes_that_lie_are_found(saved, tmp_path):
         changed = bytearray(content)
         struct.pack_into("<I", changed, entry + 24, false)
         path.write_bytes(sealed(bytes(changed)))
-        told(path)
+        message_of(path)
 
 
 def test_more_than_the_memory_is_refused(saved, tmp_path, monkeypatch):
     path = tmp_path / "model.mfy"
     path.write_bytes(saved["pipeline"])
     monkeypatch.setattr(container, "available_memory", lambda: 1000)
-    assert "available" in told(path)
+    assert "available" in message_of(path)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -391,13 +391,13 @@ def test_members_of_other_names_are_refused(saved, tmp_path):
     members = members_of(path)
     for name in ("../../evil.npy", "/etc/passwd", "arrays/0x1.npy", "evil.pkl", f"arrays/{len(members)}.npy"):
         write_sealed(path, {**members, name: b"x"})
-        assert "other members" in told(path)
+        assert "other members" in message_of(path)
     write_sealed(path, [*members.items(), (member_name(0), b"x")])
-    assert "same name" in told(path)
+    assert "same name" in message_of(path)
     write_sealed(path, {name: content for name, content in members.items() if name != DOCUMENT})
-    told(path)
+    message_of(path)
     write_sealed(path, members, compression=zipfile.ZIP_BZIP2)
-    assert "unknown way" in told(path)
+    assert "unknown way" in message_of(path)
 
 
 def test_swapped_arrays_are_refused_or_loaded_without_harm(saved, tmp_path):
@@ -443,7 +443,7 @@ def test_searches_with_lists_of_other_points_are_refused(tmp_path, monkeypatch):
         wrong.flat[-1] += 1000
         vars(owner)[attribute] = wrong
         save_model(model, path, overwrite=True)
-        told(path)
+        message_of(path)
         vars(owner)[attribute] = kept
     save_model(model, path, overwrite=True)
     load_model(path)
@@ -455,14 +455,14 @@ def test_positions_of_random_generators_are_checked(saved, tmp_path, position):
     for name, key in (("layout", "pos"), ("patches", "buffer_pos")):
         path.write_bytes(saved[name])
         edited(path, lambda document, key=key: next(n for n in nodes_of(document) if key in n).update({key: position}))
-        assert "random generator" in told(path)
+        assert "random generator" in message_of(path)
 
 
 def test_newer_formats_are_told_and_older_ones_are_upgraded(saved, tmp_path, monkeypatch):
     path = tmp_path / "model.mfy"
     path.write_bytes(saved["pipeline"])
     edited(path, lambda document: document.update(format=2), version=2)
-    assert "install a newer one" in told(path)
+    assert "install a newer one" in message_of(path)
     path.write_bytes(saved["pipeline"])
     monkeypatch.setattr(container, "FORMAT_VERSION", 2)
     monkeypatch.setattr(files, "FORMAT_VERSION", 2)
@@ -484,4 +484,4 @@ def test_parameters_that_an_older_version_did_not_have_get_their_defaults(saved,
     assert model[-1].n_jobs is None
     assert model.transform(bent_sheet(3)).shape == (3, 2)
     edited(path, lambda document: objects(document, "NeighborGraph")[0]["state"].pop("lengths"))
-    assert "NeighborGraph without 'lengths'" in told(path)
+    assert "NeighborGraph without 'lengths'" in message_of(path)

@@ -1,7 +1,9 @@
 """Every fitted model comes back from its file as it was, to the last bit."""
 
 import os
+import sys
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -16,10 +18,12 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer,
 import manifoldry
 from helpers import AUTO, among, bent_sheet, distances_by_differences, in_new_process, make
 from manifoldry import KNeighborsTransformer
-from manifoldry._numerics.repulsion import fft as choice
+from manifoldry._numerics import repulsion
+from manifoldry._numerics.extension.linear import LinearInverse
 from manifoldry.data._models import classes as names
 from manifoldry.data._models import load_model, read_metadata, save_model
-from manifoldry.data._models.encode import SpacingBudget, in_memory_order, laid_out
+from manifoldry.data._models.codec import SpacingBudget, in_memory_order, laid_out
+from manifoldry.data._models.shapes import SHAPES, declared
 from manifoldry.graph import _search as search
 from model_files import assert_same, members_of, tripwire
 
@@ -147,7 +151,7 @@ def test_search_engines_come_back(engine, columns, parameters, tmp_path, monkeyp
 
 @pytest.mark.parametrize("n_components", [2, 3])
 def test_layouts_by_approximate_repulsion_come_back(n_components, tmp_path, monkeypatch):
-    monkeypatch.setattr(choice, "MAX_POINTS_EXACT", {2: 10, 3: 10})
+    monkeypatch.setattr(repulsion, "MAX_POINTS_EXACT", {2: 10, 3: 10})
     model = manifoldry.TSNE(n_components=n_components, max_iter=30).fit(bent_sheet(200))
     kind = "FFTPotential" if n_components == 2 else "BarnesHutPotential"
     assert type(model._extension.potential).__name__ == kind
@@ -293,7 +297,7 @@ cycle.append(cycle)
         (holding(np.zeros(3, dtype=[("a", float)])), "array of the type"),
         (holding(np.longdouble(1)), "number of the type"),
         (holding(csr_matrix(np.eye(3)).tocoo()), "csr and csc only"),
-        (holding(cycle), "holds itself"),
+        (holding(cycle), "contains itself"),
         (holding(np.datetime64("2020")), "number of the type"),
         (PCA(), "got a PCA"),
         (make_pipeline(manifoldry.PCA(), PCA()), "got a Pipeline ending in a PCA"),
@@ -301,10 +305,10 @@ cycle.append(cycle)
         (None, "got a NoneType"),
     ],
 )
-def test_what_a_file_cannot_hold_is_told_in_a_sentence(model, words, tmp_path):
-    with pytest.raises(ValueError, match=words) as told:
+def test_what_a_file_cannot_hold_is_an_error(model, words, tmp_path):
+    with pytest.raises(ValueError, match=words) as error:
         save_model(model, tmp_path / "model.mfy")
-    assert str(told.value).endswith(".")
+    assert str(error.value).endswith(".")
     assert os.listdir(tmp_path) == []
 
 
@@ -328,4 +332,35 @@ def test_nothing_is_overwritten_unless_asked_for(tmp_path):
 
 def test_the_tables_name_classes_that_are_there():
     for name in names.CLASSES:
-        assert names.class_name(names.find_class(name)) == name
+        assert names.tag_of(names.find_class(name)) == name
+
+
+def test_renamed_classes_and_fields_keep_their_tags(tmp_path, monkeypatch):
+    X = bent_sheet()
+    model = manifoldry.PCA(n_components=2).fit(X)
+    model.extra_ = LinearInverse(np.zeros(3), np.eye(3))
+    save_model(model, tmp_path / "before.mfy")
+
+    @dataclass(frozen=True, eq=False)
+    class NewName:
+        center: np.ndarray
+        directions: np.ndarray
+
+    module = LinearInverse.__module__
+    NewName.__module__ = module
+    monkeypatch.setattr(sys.modules[module], "NewName", NewName, raising=False)
+    monkeypatch.setitem(names.CLASSES, "LinearInverse", (module, "NewName"))
+    monkeypatch.setitem(names.RENAMED_FIELDS, "LinearInverse", {"mean": "center"})
+    monkeypatch.setitem(SHAPES, "LinearInverse", ("q, d", "center: f(d); directions: f(q, d)"))
+    for cached in (names.find_class, declared):
+        cached.cache_clear()
+    try:
+        again = load_model(tmp_path / "before.mfy")
+        assert isinstance(again.extra_, NewName)
+        assert_bits(again.extra_.center, model.extra_.mean)
+        save_model(again, tmp_path / "after.mfy")
+        assert b'"object":"LinearInverse"' in members_of(tmp_path / "after.mfy")["manifoldry.json"]
+        assert isinstance(load_model(tmp_path / "after.mfy").extra_, NewName)
+    finally:
+        for cached in (names.find_class, declared):
+            cached.cache_clear()

@@ -81,7 +81,7 @@ def test_coordinates_go_into_a_copy(cells, tmp_path):
     np.testing.assert_array_equal(written.X.toarray(), COUNTS.toarray())
     assert written.obs["kind"].dtype == "category"
     assert cells.read_bytes() == before
-    with pytest.raises(ValueError, match="'X_pca' in its obsm already"):
+    with pytest.raises(ValueError, match="already has 'X_pca' in its obsm"):
         write_coordinates(tmp_path / "other.h5ad", Y, table, source=cells, key="X_pca")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.h5ad"]
 
@@ -100,7 +100,7 @@ def test_rows_that_were_left_out_have_no_coordinates(tmp_path):
 def test_other_hdf5_files(tmp_path):
     with h5py.File(tmp_path / "data.h5ad", "w") as file:
         file["X"] = np.zeros((3, 2))
-    with pytest.raises(ValueError, match="no group 'obs', so it is HDF5 but no AnnData file"):
+    with pytest.raises(ValueError, match="no group 'obs', so it is HDF5 but not an AnnData file"):
         read_table(tmp_path / "data.h5ad")
 
 

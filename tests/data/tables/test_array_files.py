@@ -44,7 +44,7 @@ def test_columns_of_an_array_have_positions(tmp_path):
     assert (table.features, table.label) == (("x1",), "x2")
     np.testing.assert_array_equal(table.columns["x2"], X[:, 2])
     assert read_table(tmp_path / "data.npy", features=["2", "0"]).X.tolist() == X[:, [2, 0]].tolist()
-    refused(tmp_path / "data.npy", "no names: say a number from 0 to 2", label="y")
+    refused(tmp_path / "data.npy", "no names: use a number from 0 to 2", label="y")
     refused(tmp_path / "data.npy", "No feature is left", drop=["0", "1", "2"])
 
 
@@ -146,7 +146,7 @@ def test_sparse_matrices_that_are_full_become_arrays(tmp_path, share, dense):
     sparse.save_npz(tmp_path / "data.npz", matrix)
     table = read_table(tmp_path / "data.npz")
     assert isinstance(table.X, np.ndarray) is dense
-    assert any("40% of it is not zero" in remark for remark in table.remarks) is dense
+    assert any("40% of it is nonzero" in remark for remark in table.remarks) is dense
     np.testing.assert_array_equal(table.X if dense else table.X.toarray(), matrix.toarray())
 
 
@@ -204,8 +204,8 @@ def test_counts_of_genes_are_turned_and_named(tmp_path):
         ("matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "a hermitian matrix"),
         ("matrix coordinate real general\n% only\n", "no line of sizes"),
         ("matrix coordinate real general\n2 2 2\n1 1 1\n", "declares 2 entries and has 1"),
-        ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside of its declared size"),
-        ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside of its declared size"),
+        ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside its declared size"),
+        ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside its declared size"),
         ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entry 1 is '1 1 x', and each needs 3 numbers"),
         ("matrix coordinate real general\n0 2 0\n", "of 0 x 2"),
         ("graph coordinate real general\n1 1 1\n", "does not begin like a Matrix Market file"),
@@ -289,7 +289,7 @@ DECLARED = {
     ),
     **{f"{form}-wide.npz": (archive(form, (60, 10**9)), TOO_WIDE) for form in ("csr", "csc", "coo")},
     **{f"{form}-long.npz": (archive(form, (10**9, 5)), TOO_LONG) for form in ("csr", "csc", "coo")},
-    "strange.npz": (archive("csr", (60, 5, 1)), "no two numbers as the shape"),
+    "strange.npz": (archive("csr", (60, 5, 1)), "without a shape of two numbers"),
     "dense.npy": (header((10**6, 1000)), "cut off: its header declares 8000000000 bytes"),
     "dense.npz": (zipped(header((10**6, 1000))), "X.npy of dense.npz is cut off"),
 }

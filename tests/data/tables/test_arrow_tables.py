@@ -10,7 +10,7 @@ from pyarrow import feather, ipc, parquet
 
 from manifoldry.data._chunked import row_blocks
 from manifoldry.data._tables import read_table
-from manifoldry.data._tables.formats.arrow import unpacked_bytes
+from manifoldry.data._tables.arrow import unpacked_bytes
 
 N = 12
 VECTORS = np.arange(3.0 * N).reshape(N, 3)

@@ -193,7 +193,7 @@ def test_huge_fields(tmp_path, separator):
 
 
 def test_a_line_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("manifoldry.data._tables.formats.delimited.BLOCK_BYTES", (1000, 2000))
+    monkeypatch.setattr("manifoldry.data._tables.delimited.BLOCK_BYTES", (1000, 2000))
     (tmp_path / "data.csv").write_bytes(b"a,b\n1,2\n3," + b"x" * 5000)
     with pytest.raises(ValueError, match="has a line of more than"):
         read_table(tmp_path / "data.csv")

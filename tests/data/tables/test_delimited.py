@@ -83,7 +83,7 @@ def test_without_names_columns_have_positions(read):
     assert (table.features, list(table.columns)) == (("x0", "x1"), ["x2"])
     assert read("5.1,3.5,setosa\n4.9,3.0,setosa\n", label="-1", id="0").label == "x2"
     refused(read, "1,2\n3,4\n", "There is no column 2; there are 2, numbered from 0", label="2")
-    refused(read, "1,2\n3,4\n", "the columns have no names: say a number from 0 to 1", label="species")
+    refused(read, "1,2\n3,4\n", "the columns have no names: use a number from 0 to 1", label="species")
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " ", "   "])
@@ -229,7 +229,7 @@ def test_long_texts_are_no_names(read):
 def test_repeated_names_are_numbered(read):
     table = read("a,a,a.1,a\n1,2,3,4\n")
     assert table.features == ("a", "a.2", "a.1", "a.3")
-    assert "Names of columns that came twice were numbered: a." in table.remarks
+    assert "Repeated names of columns were numbered: a." in table.remarks
 
 
 def test_encodings(read):
@@ -246,7 +246,7 @@ def test_encodings(read):
 def test_bytes_of_another_encoding_far_behind_the_beginning(read):
     late = read(b"kind,x\n" + b"red,1\nblue,2\n" * 90_000 + "grün,3\n".encode("latin-1"))
     assert late.columns["kind"][-1] == "grün"
-    assert any("not all UTF-8" in remark for remark in late.remarks)
+    assert any("not entirely UTF-8" in remark for remark in late.remarks)
 
 
 def test_compressed_text(read):

@@ -76,10 +76,10 @@ def test_folders_without_images(tmp_path):
 
 
 def test_images_of_too_many_pixels(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("manifoldry.data._tables.formats.images.MAX_PIXELS", 60)
+    monkeypatch.setattr("manifoldry.data._tables.images.MAX_PIXELS", 60)
     with pytest.raises(ValueError, match=r"0.png is an image of 7 x 9 pixels, which is too large"):
         read_table(folder)
     monkeypatch.undo()
     monkeypatch.setattr("manifoldry.data._tables.errors.available_memory", lambda: 1000)
-    with pytest.raises(ValueError, match=r"The images in .* have them resized with key='32x32'"):
+    with pytest.raises(ValueError, match=r"The images in .* resize them with key='32x32'"):
         read_table(folder)

@@ -54,14 +54,14 @@ def test_sparse_features_stay_sparse_up_to_the_projection(scale):
 
 def test_what_cannot_be_done_is_refused():
     for settings_, match in [
-        (("log1p", None), "scale='log1p' needs values above -1, and the least is -2"),
-        (("none", 6), "pca must be at most 5 for 40 rows of 5 features, .*; got 6"),
+        (("log1p", None), "scale='log1p' needs values above -1, but the smallest is -2"),
+        (("none", 6), "pca must be at most 5, .* of 40 rows of 5 features; got 6"),
         (("none", 0), "pca must be at least 1; got 0"),
         (("z", None), "scale must be one of 'none', 'standard'.*; got 'z'"),
     ]:
         with pytest.raises(ValueError, match=match):
             preparation(*settings_, X=np.where(X == X[0, 0], -2, X))
-    with pytest.raises(ValueError, match="the least is -1"):
+    with pytest.raises(ValueError, match="the smallest is -1"):
         preparation("log1p", X=sparse.csr_array([[0.0, -1.0]]))
 
 
@@ -111,8 +111,8 @@ def test_coordinates_that_cannot_be_written(tmp_path):
     for path, Y, settings_, match in [
         ("out.xlsx", TABLE.X, {}, r"files that end with .csv, .tsv, .*, .npy or .h5ad; got 'out.xlsx'"),
         ("out.csv", TABLE.X[:2], {}, r"one row for each of the 3 rows of the table; got shape \(2, 2\)"),
-        ("out.csv", TABLE.X, {"names": ["u"]}, "2 coordinates need as many names; got 1"),
-        ("out.h5ad", TABLE.X, {}, r"a copy of the .h5ad file that was read, and none was"),
+        ("out.csv", TABLE.X, {"names": ["u"]}, "2 coordinates need the same number of names; got 1"),
+        ("out.h5ad", TABLE.X, {}, r"a copy of the .h5ad file that was read, but none was"),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=match):
             write_coordinates(tmp_path / path, Y, TABLE, **settings_)
@@ -139,4 +139,4 @@ def test_features_without_names_are_matched_by_position():
     nameless = Table(NEW.X, ("x0", "x1", "x2"), np.arange(2))
     matched = features_of(nameless, ["p", "q", "r"])
     assert matched.features == ("p", "q", "r")
-    assert "matched by their position" in matched.remarks[0]
+    assert "matched by position" in matched.remarks[0]

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manifoldry import row_blocks
-from manifoldry.data._tables import read_table
-from manifoldry.data._tables.formats import quotes
-from manifoldry.data._tables.formats.quotes import WholeRows, quoted_fields
+from manifoldry.data._tables import quotes, read_table
+from manifoldry.data._tables.quotes import WholeRows, quoted_fields
 
 
 def table(changes, n=100, head="a,b,kind\n"):
@@ -37,8 +36,8 @@ def blocks_of(path):
 @pytest.mark.parametrize("late", [False, True])  # beyond what is looked at to find out how the file is written
 def test_an_unclosed_quote_is_refused_with_its_line(save, monkeypatch, encoding, late):
     if late:
-        monkeypatch.setattr("manifoldry.data._tables.formats.sniffing.HEAD_BYTES", 200)
-        monkeypatch.setattr("manifoldry.data._tables.formats.quotes.TEXT_CHUNK", 64)
+        monkeypatch.setattr("manifoldry.data._tables.sniffing.HEAD_BYTES", 200)
+        monkeypatch.setattr("manifoldry.data._tables.quotes.TEXT_CHUNK", 64)
     path = save(table({30: '"ü'}), encoding=encoding)
     with pytest.raises(ValueError, match="the quote opened in line 32 is never closed"):
         read_table(path)

@@ -38,8 +38,8 @@ def test_a_missing_file_suggests_the_nearest(tmp_path):
         ("data.xlsx", b"PK\x03\x04" * 9, "an Excel workbook; save the sheet as CSV"),
         ("data.png", b"\x89PNG\r\n\x1a\n", "one image; name the folder that holds all of them"),
         ("data", b"\x80\x04.", "a pickle, which is never opened"),
-        ("data.npy.gz", gzip.compress(b"\x93NUMPY", mtime=0), "compressed by gzip, and a NumPy array is not read so"),
-        ("data.csv.bz2", b"BZh9", "compressed by bzip2; unpack it first"),
+        ("data.npy.gz", gzip.compress(b"\x93NUMPY", mtime=0), "compressed with gzip, and a NumPy array is not read so"),
+        ("data.csv.bz2", b"BZh9", "compressed with bzip2; unpack it first"),
         ("data.json", b"[]", "is JSON"),
         ("data.csv", b"version https://git-lfs.github.com/spec/v1\noid 4d\n", "a pointer of Git LFS .* git lfs pull"),
         ("data.csv", b"<!DOCTYPE html>\n<html>404</html>", "a page; save its table as CSV"),
@@ -98,7 +98,7 @@ def test_standard_input_at_a_terminal_gets_a_sentence(monkeypatch):
             return True
 
     monkeypatch.setattr("sys.stdin", Terminal())
-    with pytest.raises(ValueError, match="Nothing comes by standard input"):
+    with pytest.raises(ValueError, match="Standard input is empty"):
         read_table("-")
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manifoldry.data._tables import delimited as wide
 from manifoldry.data._tables import read_table
-from manifoldry.data._tables.formats import delimited as wide
 
 FIELDS = st.sampled_from(["1.5", "-2", "3e4", "0", " 7 ", "", "NA", '"8.25"', "1e-300", "12345678901234567890"])
 WORDS = st.sampled_from(["u", "v", '"a, b"', '"two\nlines"', '"say ""hi"""', "é", "", "NA", '5" pipe', "2020-01-02"])
@@ -18,8 +18,8 @@ WORDS = st.sampled_from(["u", "v", '"a, b"', '"two\nlines"', '"say ""hi"""', "é
 
 def outcome(path, least):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("manifoldry.data._tables.formats.delimited.MIN_COLUMNS", least)
-        patch.setattr("manifoldry.data._tables.formats.delimited.MIN_COLUMNS", least)
+        patch.setattr("manifoldry.data._tables.delimited.MIN_COLUMNS", least)
+        patch.setattr("manifoldry.data._tables.delimited.MIN_COLUMNS", least)
         try:
             table = read_table(path, missing="keep")
         except ValueError as error:
@@ -40,7 +40,7 @@ def test_wide_tables_are_read_like_others(tmp_path_factory, rows, end, named, ch
     lines = [("a", "kind", "id", "c")] * named + rows
     path.write_bytes((end.join(map(",".join, lines)) + end * (chunk > 1)).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("manifoldry.data._tables.formats.quotes.TEXT_CHUNK", chunk)
+        patch.setattr("manifoldry.data._tables.quotes.TEXT_CHUNK", chunk)
         np.testing.assert_equal(outcome(path, 2), outcome(path, 10_000))
 
 
@@ -49,9 +49,7 @@ def test_regular_wide_tables_are_not_left_to_arrow(tmp_path, monkeypatch):
     lines = [",".join(["cell", *(f'"g,{j}"' for j in range(800))])]
     lines += [f'"c{i}",' + ",".join(map(str, row)) for i, row in enumerate(X.tolist())]
     (tmp_path / "data.csv").write_text("\n".join(lines))
-    monkeypatch.setattr(
-        "manifoldry.data._tables.formats.delimited._columns", lambda *_: pytest.fail("columns of Arrow")
-    )
+    monkeypatch.setattr("manifoldry.data._tables.delimited._columns", lambda *_: pytest.fail("columns of Arrow"))
     table = read_table(tmp_path / "data.csv")
     np.testing.assert_array_equal(table.X, X)
     assert table.ids.tolist() == [f"c{i}" for i in range(6)]
@@ -64,7 +62,7 @@ def test_regular_wide_tables_are_not_left_to_arrow(tmp_path, monkeypatch):
 
 
 def test_names_of_megabytes_are_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("manifoldry.data._tables.formats.sniffing.HEAD_BYTES", 100)
+    monkeypatch.setattr("manifoldry.data._tables.sniffing.HEAD_BYTES", 100)
     names = [f"ENSG{j:011d}" for j in range(700)]
     (tmp_path / "data.csv").write_text(",".join(names) + "\n" + "\n".join([",".join(["1.5"] * 700)] * 4))
     assert read_table(tmp_path / "data.csv").features == tuple(names)

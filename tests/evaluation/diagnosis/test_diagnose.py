@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import manifoldry
 from helpers import distances_by_differences
 from manifoldry import datasets, diagnose, dimension
-from manifoldry.evaluation.diagnosis import _checks as checks
+from manifoldry.evaluation import diagnosis as checks
 from manifoldry.methods._base._chunks import BlockFit
 from surfaces import moebius, tube
 
@@ -409,7 +409,7 @@ def test_two_tables_are_refused():
 def test_the_list_of_checks_is_complete():
     from manifoldry.evaluation.diagnosis import _columns as codes
     from manifoldry.evaluation.diagnosis import _columns as columns
-    from manifoldry.evaluation.diagnosis import _graph as graph
+    from manifoldry.evaluation.diagnosis import _points as graph
     from manifoldry.evaluation.diagnosis import _points as points
     from manifoldry.evaluation.diagnosis import _shape as shape
 
@@ -424,7 +424,7 @@ def test_the_list_of_checks_is_complete():
 def test_the_advice_on_dimensions_is_no_other_than_that_on_the_shape():
     closed = diagnose(datasets.sphere(400).X)
     assert "no map of 2 dimensions is faithful" in closed["shape"].advice
-    assert closed["dimension"].advice.endswith("the whole has a shape that no map of 2 dimensions keeps")
+    assert closed["dimension"].advice.endswith("no map of 2 dimensions keeps the shape of the whole")
     assert diagnose(sheet())["dimension"].advice == "a faithful map needs n_components=2 at least"
 
 
@@ -442,7 +442,7 @@ def test_the_dimension_is_that_of_the_consensus():
     X = np.random.default_rng(1).normal(size=(600, 40)) ** 2
     whole = dimension.consensus(X)
     assert diagnose(X)["dimension"].sentence.startswith(
-        f"The data have about {whole.value} dimensions ({whole.low:.1f} to {whole.high:.1f})"
+        f"The data has about {whole.value} dimensions ({whole.low:.1f} to {whole.high:.1f})"
     )
 
 

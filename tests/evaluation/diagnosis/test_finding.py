@@ -2,7 +2,7 @@
 
 import pytest
 
-from manifoldry import Diagnosis, Finding
+from manifoldry.evaluation.diagnosis import Diagnosis, Finding
 from manifoldry.evaluation.diagnosis._fitted import split_advice
 
 FOUND = [
@@ -21,7 +21,7 @@ def test_findings_are_in_order_of_severity_and_found_by_topic():
     assert "two" in found
     assert FOUND[0] in found
     assert "five" not in found
-    with pytest.raises(KeyError, match=r"'five' was not looked at; the topics are three"):
+    with pytest.raises(KeyError, match=r"'five' was not checked; the topics are three"):
         _ = found["five"]
 
 

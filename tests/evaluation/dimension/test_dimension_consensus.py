@@ -88,7 +88,7 @@ def test_kinds_and_reasons():
     rng = np.random.default_rng(3)
     curved = dimension.consensus(flat_torus(1500, 5, rng))
     assert curved.kind == "curved"
-    assert "smallest scale counts" in curved.why[0]
+    assert "smallest scale is used" in curved.why[0]
     sheet = np.hstack([10 * rng.uniform(size=(1500, 2)), np.zeros((1500, 18))]) + rng.normal(0, 0.05, (1500, 20))
     noisy = dimension.consensus(sheet)
     assert noisy.kind == "falling"

@@ -60,11 +60,6 @@ def test_matrix_and_curves_equal_their_definitions(data):
     np.testing.assert_allclose(metrics.r_nx(X, Y), r, atol=len(X) * ROUNDING)  # divided by n - 1 - K >= 1 of n - 1
     np.testing.assert_allclose(metrics.lcmc(X, Y), lcmc, atol=ROUNDING)
     assert metrics.r_nx_auc(X, Y) == pytest.approx(area, abs=ROUNDING)
-    found = metrics.local_global_quality(X, Y)
-    k_max = int(np.argmax(lcmc)) + 1
-    assert found.k_max == k_max
-    assert found.q_local == pytest.approx(q[:k_max].mean(), abs=ROUNDING)
-    assert found.q_global == pytest.approx(q[k_max - 1 :].mean(), abs=ROUNDING)
 
 
 def test_trustworthiness_and_rank_errors_follow_from_the_matrix():
@@ -103,7 +98,6 @@ def test_a_perfect_embedding(scale):
     np.testing.assert_array_equal(metrics.r_nx(X, turned), np.ones(n - 2))
     assert metrics.r_nx_auc(X, turned) == pytest.approx(1.0, abs=ROUNDING)
     np.testing.assert_allclose(metrics.lcmc(X, turned), 1 - np.arange(1, n) / (n - 1), atol=ROUNDING)
-    assert metrics.local_global_quality(X, turned).k_max == 1
 
 
 def test_an_order_of_the_points_does_not_matter():
@@ -258,5 +252,5 @@ def test_bad_input_is_refused_in_a_sentence(monkeypatch):
     with pytest.raises(ValueError, match=r"n_neighbors must be an integer; got 2.5"):
         metrics.lcmc(X, Y, n_neighbors=2.5)
     monkeypatch.setattr(coranking, "MAX_CORANKING_POINTS", 10)
-    with pytest.raises(ValueError, match=r"20 points would hold 361 counts; it is limited to 10 points: take q_nx"):
+    with pytest.raises(ValueError, match=r"20 points would hold 361 counts; it is limited to 10 points: use q_nx"):
         metrics.coranking_matrix(X, Y)

@@ -8,8 +8,7 @@ from sklearn.metrics import roc_auc_score
 from manifoldry import PCA, SNE, TSNE, UMAP, Isomap, SymmetricSNE, metrics
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry.entropic import fixed_bandwidth_probabilities
-from manifoldry._numerics.geometry.fuzzy import membership_strengths
+from manifoldry._numerics.geometry.neighbor_affinity import fixed_bandwidth_probabilities, membership_strengths
 from manifoldry.evaluation.metrics import map_continuity
 from manifoldry.evaluation.reliability._map_continuity import (
     Neighborhoods,

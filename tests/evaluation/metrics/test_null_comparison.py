@@ -37,7 +37,7 @@ def test_islands_of_a_uniform_square_are_not_real(method, seed):
     assert found.n_clusters >= 5  # there are islands to be taken in by
     assert len(found.real) == 0
     assert len(found.artifacts) > 0.75 * found.n_clusters
-    assert "do not believe" in found.sentence
+    assert "do not trust" in found.sentence
     assert "gap: how many times less it leaks" in str(found)
 
 
@@ -135,9 +135,9 @@ def test_a_picture_without_clusters_is_said_to_have_none():
         ({"X": csr_array(np.eye(50))}, "TruncatedSVD"),
         ({"estimator": TSNE}, "fit_transform and get_params"),
         ({"estimator": "tsne"}, "fit_transform and get_params"),
-        ({"estimator": TSNE(metric="precomputed")}, "on the rows themselves"),
+        ({"estimator": TSNE(metric="precomputed")}, "fit it on the rows"),
         ({"clusters": [0, 1]}, "one label for each of the 50 points"),
-        ({"clusters": np.full(50, -1)}, "no cluster to judge"),
+        ({"clusters": np.full(50, -1)}, "no cluster to evaluate"),
         ({"n_nulls": 0}, "n_nulls must be at least 1"),
     ],
 )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from manifoldry._core.run import Run
-from manifoldry.evaluation.metrics import picture_clusters, structureless
+from manifoldry.evaluation.metrics import picture_clusters
+from manifoldry.evaluation.reliability._null_comparison import structureless
 from manifoldry.evaluation.reliability._picture_clusters import (
     border_step,
     cut,

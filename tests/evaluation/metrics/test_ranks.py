@@ -121,7 +121,7 @@ def test_a_perfect_embedding():
         assert metrics.trustworthiness(X, Y) == 1.0
         assert metrics.continuity(X, Y) == 1.0
         assert metrics.knn_kept(X, Y) == 1.0
-        assert metrics.knn_error(X, Y) == 0.0
+        assert metrics.knn_kept(X, Y) == 1.0
         assert metrics.mrre(X, Y) == (0.0, 0.0)
 
 
@@ -169,7 +169,7 @@ def test_several_sizes_equal_single_calls():
         assert single.n_neighbors == k
         for name in NAMES:
             assert getattr(curves, name)[at] == getattr(single, name), name
-    np.testing.assert_array_equal(metrics.knn_error(X, Y, n_neighbors=range(1, 5))[2], curves.knn_error[1])
+    np.testing.assert_array_equal(metrics.knn_kept(X, Y, n_neighbors=range(1, 5))[2], curves.knn_kept[1])
 
 
 def test_a_sample_is_the_mean_over_its_rows():
@@ -223,9 +223,9 @@ def test_sizes_beyond_half():
 def test_bad_input_is_refused_in_a_sentence():
     X, Y = folded(14, n=30)
     with pytest.raises(ValueError, match=r"got 30 and 29 rows"):
-        metrics.knn_error(X, Y[1:])
+        metrics.knn_kept(X, Y[1:])
     with pytest.raises(ValueError, match=r"between 1 and 29 for 30 points.*got 30"):
-        metrics.knn_error(X, Y, n_neighbors=30)
+        metrics.knn_kept(X, Y, n_neighbors=30)
     with pytest.raises(ValueError, match=r"n_neighbors must be an integer; got 2.5"):
         metrics.mrre(X, Y, n_neighbors=2.5)
     with pytest.raises(ValueError, match=r"empty sequence"):

@@ -222,7 +222,7 @@ def test_printed_it_is_a_sentence():
     text = repr(found)
     assert text.count("\n") == 0
     assert f"{found.counts['trustworthy']} of 400 points" in text
-    assert "place next door" in text
+    assert "at a neighboring position" in text
     assert set(found.verdict) <= {"trustworthy", "undecided", "dubious"}
     assert sum(found.counts.values()) == 400
 
@@ -256,5 +256,5 @@ def test_too_few_points_are_refused():
 
 def test_too_few_points_are_refused_for_what_was_asked():
     X = np.random.default_rng(0).normal(size=(12, 3))
-    with pytest.raises(ValueError, match="At least 20 samples are needed for a judgment of each point; got 12"):
+    with pytest.raises(ValueError, match="At least 20 samples are needed for an evaluation of each point; got 12"):
         reliability(X, X[:, :2])

@@ -210,5 +210,5 @@ def test_bad_input_is_refused_in_a_sentence(monkeypatch):
     with pytest.raises(ValueError, match=r"Y must be finite"):
         metrics.geodesic_correlation(X, np.where(Y > 1, np.nan, Y))
     monkeypatch.setattr(module, "MAX_GEODESIC_PAIRS", 100)
-    with pytest.raises(ValueError, match=r"limited to 100: take sample=5"):
+    with pytest.raises(ValueError, match=r"limited to 100: pass sample=5"):
         metrics.geodesic_correlation(X, Y, n_neighbors=3)

@@ -168,7 +168,7 @@ def test_the_picture_of_a_fitted_estimator_is_the_one_shown(heaps):
         ({"X": np.full((50, 3), np.nan)}, "NaN"),
         ({"X": np.random.default_rng(0).random((5, 3))}, "At least 10 samples"),
         ({"estimator": TSNE}, "fit_transform and get_params"),
-        ({"estimator": TSNE(metric="precomputed")}, "on the rows themselves"),
+        ({"estimator": TSNE(metric="precomputed")}, "fit it on the rows"),
         ({"vary": "bootstrap"}, "vary must be one of"),
         ({"vary": ()}, "vary must be one of"),
         ({"n_refits": 1}, "n_refits must be at least 2"),
@@ -193,7 +193,7 @@ def test_a_dissolved_cluster_is_not_called_false():
     square = np.random.default_rng(0).uniform(size=(150, 2))
     found = stability(TSNE(perplexity=5), square, vary="subsample", n_refits=3)
     assert "dissolved" in found.verdicts
-    assert found.sentences[-1].endswith("null_comparison tells.")
+    assert found.sentences[-1].endswith("null_comparison decides whether a gap is in the data.")
 
 
 def test_few_points_are_compared_by_fewer_neighbors_unless_asked():

@@ -12,7 +12,7 @@ from manifoldry._core.run import Run
 from manifoldry.data._chunked import row_blocks
 from manifoldry.data.datasets import swiss_roll
 from manifoldry.evaluation.selection import _compare as flow
-from manifoldry.evaluation.selection._candidates import PILOT_ROWS, Clock, estimate, growth, refusal
+from manifoldry.evaluation.selection._candidates import PILOT_ROWS, Clock, estimate, growth, skip_reason
 from manifoldry.evaluation.selection._compare import ComparisonTask, run_comparison
 from manifoldry.evaluation.selection._objectives import purpose_of
 
@@ -164,7 +164,7 @@ def test_features_are_judged_by_new_points_and_beside_the_columns():
     X = rng.standard_normal((150, 6)) + 6.0 * np.eye(6)[np.repeat([0, 1, 2], 50)]
     found = compare(X, "features for a classifier", None, labels=labels, methods=["LPP"])
     assert {"accuracy", "accuracy_linear", "accuracy_neighbors"} <= set(found.best.score)
-    assert "Without any embedding, the columns tell" in " ".join(found.verdicts)
+    assert "Without any embedding, the columns predict" in " ".join(found.verdicts)
     with pytest.raises(ValueError, match="pass labels"):
         compare(X, "features for a classifier", None)
 
@@ -259,17 +259,17 @@ def test_seconds_are_extrapolated_by_the_order_of_growth(monkeypatch):
     expected = 0.5 + 1e-6 * 5000.0**2
     assert estimate(None, np.zeros((5000, 2)), 2.0) == pytest.approx(expected, rel=1e-9)
     card = CARDS["MDS"]
-    told = refusal(card, None, np.zeros((5000, 2)), Clock(10.0), 1)
+    told = skip_reason(card, None, np.zeros((5000, 2)), Clock(10.0), 1)
     assert "about 26 s for 5,000 points" in told
-    assert refusal(card, None, np.zeros((5000, 2)), Clock(100.0), 1) == ""
-    assert "about 102 s" in refusal(card, None, np.zeros((5000, 2)), Clock(100.0), 4)
+    assert skip_reason(card, None, np.zeros((5000, 2)), Clock(100.0), 1) == ""
+    assert "about 102 s" in skip_reason(card, None, np.zeros((5000, 2)), Clock(100.0), 4)
     assert max(PILOT_ROWS) < 2000
 
 
 def test_without_a_clock_slow_methods_are_left_out_by_size():
-    told = refusal(CARDS["MVU"], None, np.zeros((600, 2)), Clock(None), 1)
+    told = skip_reason(CARDS["MVU"], None, np.zeros((600, 2)), Clock(None), 1)
     assert told.startswith("too slow for 600 points without a budget")
-    assert refusal(CARDS["TSNE"], None, np.zeros((60_000, 2)), Clock(None), 1) == ""
+    assert skip_reason(CARDS["TSNE"], None, np.zeros((60_000, 2)), Clock(None), 1) == ""
     assert {growth(card) for card in CARDS.values()} <= {1.2, 1.5, 2.0, 2.2, 2.5, 3.0}
 
 
@@ -286,7 +286,7 @@ def test_many_points_are_ranked_by_a_sample_and_the_best_is_fitted_to_all(monkey
     monkeypatch.setattr(flow, "growth", lambda _: 60.0)
     short = compare(X, "keep distances", 100.0, methods=["Isomap"])
     assert short.best.estimator.embedding_.shape == (200, 2)
-    assert "transform places the others" in short.verdicts[-1]
+    assert "transform embeds the others" in short.verdicts[-1]
 
 
 @pytest.mark.parametrize(
@@ -323,10 +323,10 @@ def test_the_dimension_named_is_that_of_the_diagnosis():
     X = np.random.default_rng(2).normal(size=(300, 6))
     told = compare(X, "keep distances", None, methods=["PCA"])
     whole = dimension.consensus(X)
-    named = f"(the data have about {whole.value} dimensions, {whole.low:.1f} to {whole.high:.1f})"
+    named = f"(the data has about {whole.value} dimensions, {whole.low:.1f} to {whole.high:.1f})"
     assert any(named in sentence for sentence in told.verdicts)
     few = compare(X[:12], "keep distances", None, methods=["PCA"])  # of too few points for a consensus
-    assert any("around their points the data have about" in sentence for sentence in few.verdicts)
+    assert any("around its points the data has about" in sentence for sentence in few.verdicts)
 
 
 def test_columns_in_different_units_are_said_once_and_first():

@@ -11,19 +11,19 @@ from helpers import bent_sheet, knn_graph, knn_lists
 from manifoldry import metrics
 from manifoldry._core.run import Run
 from manifoldry.data.datasets import swiss_roll
-from manifoldry.evaluation.selection._evaluate import LayoutJudge, accuracies, density_peaks, folds, reconstruction
+from manifoldry.evaluation.selection._evaluate import LayoutEvaluator, accuracies, density_peaks, folds, reconstruction
 
 LABELS = np.arange(120) % 3
 
 
-def judge(X, k=8, labels=None):
-    return LayoutJudge(X, "euclidean", k, labels, Run(0, 1))
+def evaluator(X, k=8, labels=None):
+    return LayoutEvaluator(X, "euclidean", k, labels, Run(0, 1))
 
 
 def test_figures_are_those_of_quality():
     X = bent_sheet(120)
     Y = manifoldry.PCA(n_components=2).fit_transform(X)
-    found = judge(X, labels=LABELS).figures(Y)
+    found = evaluator(X, labels=LABELS).metrics(Y)
     assert found["knn_kept"] == metrics.knn_kept(X, Y, n_neighbors=12)
     assert found["trustworthiness"] == metrics.trustworthiness(X, Y, n_neighbors=12)
     assert found["r_nx_auc"] == pytest.approx(metrics.r_nx_auc(X, Y), abs=1e-12)
@@ -34,8 +34,8 @@ def test_figures_are_those_of_quality():
 def test_distances_near_and_far_by_definition():
     X = bent_sheet(120)
     Y = 3.0 * manifoldry.PCA(n_components=2).fit_transform(X)
-    judged = judge(X)
-    found = judged.figures(Y)
+    judged = evaluator(X)
+    found = judged.metrics(Y)
     straight, flat = pairwise_distances(X), pairwise_distances(Y)
     order = np.argsort(straight + np.diag(np.full(120, np.inf)), axis=1, kind="stable")
     near = np.take_along_axis(flat, order[:, :12], 1) / np.take_along_axis(straight, order[:, :12], 1)
@@ -46,13 +46,13 @@ def test_distances_near_and_far_by_definition():
     assert found["near_deviation"] == pytest.approx(np.median(np.abs(near / scale - 1)), abs=1e-9)
     assert found["far_deviation"] == pytest.approx(np.median(np.abs(np.array(far) / scale - 1)), abs=1e-9)
     assert found["scale"] == pytest.approx(np.median(near), rel=1e-9)
-    assert judged.figures(5.0 * Y)["worse_deviation"] == pytest.approx(found["worse_deviation"], abs=1e-9)
+    assert judged.metrics(5.0 * Y)["worse_deviation"] == pytest.approx(found["worse_deviation"], abs=1e-9)
 
 
 def test_the_truth_of_a_roll_keeps_distances_and_its_projection_does_not():
     roll = swiss_roll(600)
-    judged = judge(roll.X)
-    true, projected = (judged.figures(Y) for Y in (roll.truth, roll.X[:, [0, 2]]))
+    judged = evaluator(roll.X)
+    true, projected = (judged.metrics(Y) for Y in (roll.truth, roll.X[:, [0, 2]]))
     # Paths of a graph of 600 points zigzag by a few hundredths, more in some places than in others.
     assert true["worse_deviation"] < 0.04
     assert true["near_deviation"] < 0.01
@@ -63,23 +63,23 @@ def test_the_order_along_a_line():
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0, 3, 120))
     X = np.column_stack([np.cos(t), np.sin(t)])
-    judged = judge(X, labels=t)
-    assert judged.figures(t[:, None])["order_kept"] > 0.999
-    assert judged.figures(-t[:, None])["label_order"] == pytest.approx(1.0, abs=1e-12)
+    judged = evaluator(X, labels=t)
+    assert judged.metrics(t[:, None])["order_kept"] > 0.999
+    assert judged.metrics(-t[:, None])["label_order"] == pytest.approx(1.0, abs=1e-12)
     shuffled = rng.permutation(t)
-    found = judged.figures(shuffled[:, None])
+    found = judged.metrics(shuffled[:, None])
     assert found["label_order"] == pytest.approx(abs(spearmanr(shuffled, t).statistic), abs=1e-12)
     assert found["order_kept"] < 0.3
 
 
 def test_a_layout_of_one_place_has_no_distances():
-    found = judge(bent_sheet(60)).figures(np.zeros((60, 2)))
+    found = evaluator(bent_sheet(60)).metrics(np.zeros((60, 2)))
     assert found["worse_deviation"] == 1.0
 
 
 def test_pieces_of_the_graph_are_joined():
     X = np.concatenate([bent_sheet(60), bent_sheet(60) + 50.0])
-    judged = judge(X, k=5)
+    judged = evaluator(X, k=5)
     assert len(judged.bridges) == 1
     assert np.isfinite(judged.far).all()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from manifoldry._core.registry import METHODS, list_methods
+from manifoldry.evaluation.selection._comparison import PHRASES, DataFacts, reasons, verdicts
 from manifoldry.evaluation.selection._objectives import (
     HIT,
     PURPOSES,
@@ -15,7 +16,6 @@ from manifoldry.evaluation.selection._objectives import (
     ranked,
     simplest_first,
 )
-from manifoldry.evaluation.selection._reasons import PHRASES, DataFacts, reasons, verdicts
 
 CARDS = {card.name: card for card in list_methods()}
 UP = Criterion("a", True, 0.1, "a"), Criterion("b", False, 0.0, "b")
@@ -91,9 +91,11 @@ def test_nothing_better_than_the_baseline_is_said():
 
 def test_a_baseline_without_figures_is_said():
     ranking = [(CARDS["MDS"], figures(0.1, 0.1)), (CARDS["PCA"], {})]
-    assert verdicts(PURPOSES["keep distances"], ranking, DataFacts("PCA", 2.0))[0].endswith("PCA could not be judged.")
+    assert verdicts(PURPOSES["keep distances"], ranking, DataFacts("PCA", 2.0))[0].endswith(
+        "PCA could not be evaluated."
+    )
     assert reasons(PURPOSES["keep distances"], ranking, 1) == (
-        "It left points without coordinates, so it has no figures.",
+        "It left points without coordinates, so it could not be evaluated.",
     )
 
 

@@ -15,17 +15,17 @@ def test_known_manifolds():
     assert "As many principal components leave 27% of the variance" in found.why
     flat = np.random.default_rng(0).uniform(size=(800, 4)) @ np.eye(4, 9)
     assert int(suggest_n_components(flat)) == 4
-    assert "PCA may do" in suggest_n_components(flat).why
+    assert "PCA may be enough" in suggest_n_components(flat).why
 
 
 def test_purposes_that_fix_the_number():
     flat = np.random.default_rng(0).uniform(size=(400, 4)) @ np.eye(4, 9)
     seen = suggest_n_components(flat, purpose="see clusters")
     assert int(seen) == 2
-    assert "the data have more" in seen.why
+    assert "the data has more" in seen.why
     ordered = suggest_n_components(flat, purpose="order along a path")
     assert int(ordered) == 1
-    assert "the data are no path" in ordered.why
+    assert "the data is not a path" in ordered.why
     t = np.random.default_rng(0).uniform(0, 3, 400)
     path = suggest_n_components(np.column_stack([np.cos(t), np.sin(t), t]), purpose="order along a path")
     assert "about a path" in path.why
@@ -47,14 +47,14 @@ def test_forms_of_input():
 def test_what_components_leave_is_told_from_nothing_and_from_the_bound():
     rng = np.random.default_rng(0)
     line = rng.uniform(size=(300, 1)) @ np.ones((1, 4)) + 1e-4 * rng.normal(size=(300, 4))
-    assert "leave less than 0.1% of the variance: the data are nearly flat" in suggest_n_components(line).why
+    assert "leave less than 0.1% of the variance: the data is nearly flat" in suggest_n_components(line).why
     # A second direction with 5.2% of the variance, which is more than the bound of 5%.
     columns = rng.normal(size=(12, 2))
     columns -= columns.mean(axis=0)
     both = np.linalg.svd(columns, full_matrices=False)[0] * np.sqrt([0.948, 0.052])
     found = suggest_n_components(both)
     assert int(found) == 1
-    assert "leave 5.2% of the variance, and it takes 2 of them to leave at most 5%" in found.why
+    assert "leave 5.2% of the variance, and 2 of them are needed to leave at most 5%" in found.why
 
 
 def test_a_suggestion_is_printed_in_lines():
@@ -68,5 +68,5 @@ def test_a_closed_surface_is_told():
     found = suggest_n_components(sphere(400).X)
     assert int(found) == 2
     assert "The surface is closed" in found.why
-    assert found.why.endswith("So no map of 2 dimensions is faithful: take n_components=3, or cut it open (IPA, TSNE).")
+    assert found.why.endswith("So no map of 2 dimensions is faithful: use n_components=3, or cut it open (IPA, TSNE).")
     assert "closed" not in suggest_n_components(swiss_roll(400).X).why

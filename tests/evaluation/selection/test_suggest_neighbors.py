@@ -89,7 +89,7 @@ def test_the_number_that_jumps_a_gap_is_not_taken():
     assert found.row(20).n_pieces == 1
     assert found.high == 15
     assert found.row(20).gap > 3
-    assert "2 large pieces, which are apart in the data" in found.why
+    assert "2 large components, which are separate in the data" in found.why
 
 
 def fallen(X, fewer, more):
@@ -123,7 +123,10 @@ def test_short_paths_that_lose_an_edge_are_not_torn():
     after, expected, _ = fallen(X.toarray(), 4, 5)
     assert np.mean(after < 0.8 * expected) > 0.1
     # Nothing else is to be seen of these graphs: the same pieces, the topics, from 4 to 30 neighbors.
-    assert all(row.n_pieces == 4 and not row.n_short_circuits and not row.breaks for row in found.rows)
+    assert all(
+        row.n_pieces == 4 and not row.n_short_circuits and not row.tears and not row.joins_across_gap
+        for row in found.rows
+    )
     assert (found.low, found.n_neighbors, found.high) == (4, 12, 30)
     assert "fall at once" not in found.why
 
@@ -143,7 +146,7 @@ def test_short_circuits_that_more_neighbors_hide_are_named():
     first, last = ruled[0].n_neighbors, ruled[-1].n_neighbors
     worst = max(row.affected for row in ruled)
     assert f"With {first} to {last} neighbors there are short circuits, which shorten up to {worst:.0%}" in found.why
-    assert "can no longer be told" in found.why
+    assert "can no longer be detected" in found.why
     assert "without short circuits" not in found.why
 
 
@@ -152,7 +155,7 @@ def test_ways_around_that_are_long_in_a_thin_graph_are_no_hidden_short_circuits(
     assert found.rows[0].short_circuited
     assert found.row().n_short_circuits == 0
     assert "without short circuits that would dominate its distances" in found.why
-    assert "can no longer be told" not in found.why
+    assert "can no longer be detected" not in found.why
 
 
 def test_unit_seed_threads_and_forms_of_input():
@@ -221,8 +224,8 @@ def test_a_number_that_was_not_tried():
 
 def test_a_thin_graph_is_no_short_circuit():
     thin = NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.12, torn=0.3, thin_before=True)
-    assert not thin.breaks
-    assert NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.05, torn=0.3).breaks
+    assert not thin.tears
+    assert NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.05, torn=0.3).tears
 
 
 def holed_s_curve(n, seed):
@@ -249,7 +252,7 @@ def test_a_tear_that_ends_a_thin_graph_begins_the_range(surface, n, seed):
     assert all(row.affected < 0.15 and not row.tears for row in found.rows if row.n_neighbors > 5)
     assert found.low >= 5
     assert found.high == 30
-    assert "can no longer be told" not in found.why
+    assert "can no longer be detected" not in found.why
     errors = [
         metrics.procrustes(manifoldry.Isomap(n_neighbors=k).fit_transform(X), truth, kind="similarity").error
         for k in (4, 10, int(found))

@@ -11,8 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from helpers import in_new_process
-from manifoldry import IPA, PCA, TSNE, Isomap, KMeans, Spectrum, datasets, metrics, plot
+from manifoldry import IPA, PCA, TSNE, Isomap, KMeans, datasets, metrics, plot
 from manifoldry._core.markup import PALETTE, UNKNOWN
+from manifoldry._core.values import Spectrum
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -168,7 +169,7 @@ def test_points_without_a_place_are_left_out_and_counted():
     Y[1] = np.nan
     ax = plot.scatter(Y, ["a", "b", "a", "a"])
     assert len(drawn(ax)[0]) == 3
-    assert [text.get_text() for text in ax.texts] == ["1 points have no place"]
+    assert [text.get_text() for text in ax.texts] == ["1 point without coordinates"]
 
 
 def test_eigenvalues_are_drawn_with_the_suggested_dimension(pca):
@@ -288,9 +289,9 @@ def test_embeddings_side_by_side_are_turned_onto_the_first_and_keep_their_shape(
         (lambda: plot.scatter(ROLL.X, ax="here"), "must be matplotlib axes"),
         (lambda: plot.eigenvalues(TSNE()), "no eigenvalues"),
         (lambda: plot.residual_variance(TSNE()), "neither Isomap nor PCA"),
-        (lambda: plot.rnx(ROLL, {}), "nothing to compare"),
+        (lambda: plot.rnx(ROLL, {}), "embeddings is empty"),
         (lambda: plot.distortion(ROLL, ROLL.X[:, :2], by="size"), "by must be one of"),
-        (lambda: plot.patches(PCA()), "those of a fitted IPA"),
+        (lambda: plot.patches(PCA()), "pass a fitted IPA"),
         (lambda: plot.graph(PCA(n_components=2).fit(ROLL.X)), "no neighbor graph"),
         (lambda: plot.compare([ROLL.X]), "mapping of names"),
         (lambda: plot.compare({"a": ROLL.X, "b": ROLL.X[:9]}), "same points"),

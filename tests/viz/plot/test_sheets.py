@@ -20,7 +20,7 @@ def drawn(tmp_path, n_panels, scale=1.0):
 def region(picture, i):
     """Return the pixels of the i-th panel."""
     height, width = picture.shape[:2]
-    left, bottom, across, up = sheets._place(i, width / sheets.DPI, height / sheets.DPI)
+    left, bottom, across, up = sheets._box(i, width / sheets.DPI, height / sheets.DPI)
     return picture[
         round((1 - bottom - up) * height) : round((1 - bottom) * height),
         round(left * width) : round((left + across) * width),

@@ -24,8 +24,8 @@ from manifoldry import (
 )
 from manifoldry._core.registry import list_methods
 from manifoldry._core.run import Run
+from manifoldry.viz._report import inputs as report_rows
 from manifoldry.viz._report import reading
-from manifoldry.viz._report import rows as report_rows
 from manifoldry.viz._report.page import render
 
 ROLL = datasets.swiss_roll(300, random_state=1)
@@ -96,9 +96,9 @@ def test_figures_are_those_of_the_score(report, models):
 def test_colors_are_the_values_of_their_functions(report, models):
     Y = models["UMAP"].embedding_
     colors = panel(report, "UMAP").colors
-    judged = metrics.reliability(ROLL.X, Y)
-    assert np.array_equal(colors["reliability"], judged.verdict)
-    assert np.array_equal(colors["neighbors kept"], judged.score)
+    evaluated = metrics.reliability(ROLL.X, Y)
+    assert np.array_equal(colors["reliability"], evaluated.verdict)
+    assert np.array_equal(colors["neighbors kept"], evaluated.score)
     bent = metrics.local_distortion(ROLL.X, Y)
     assert np.allclose(colors["angles kept"], bent.conformality)
     assert np.allclose(colors["torn or folded"], bent.residuals)
@@ -128,11 +128,11 @@ def test_every_color_has_a_scale_with_a_meaning(report):
 def test_charts_are_what_the_functions_draw(report, models):
     charts = {chart.title: chart for chart in report.charts}
     Y = models["Isomap"].embedding_
-    sizes, curve = charts["Neighborhoods kept (R_NX)"].series["Isomap"]
+    sizes, curve = charts["Preserved neighborhoods (R_NX)"].series["Isomap"]
     assert np.allclose(curve, metrics.r_nx(ROLL.X, Y, n_neighbors=sizes.astype(int)))
-    assert charts["Neighborhoods kept (R_NX)"].log_x
+    assert charts["Preserved neighborhoods (R_NX)"].log_x
     area = metrics.r_nx_auc(ROLL.X, Y)
-    assert charts["Neighborhoods kept (R_NX)"].legend["Isomap"] == f"area {area:.2f}"
+    assert charts["Preserved neighborhoods (R_NX)"].legend["Isomap"] == f"area {area:.2f}"
     drawn = metrics.shepard_diagram(ROLL.X, Y, n_pairs=1000)
     before, after = charts["Shepard diagram"].series["Isomap"]
     scale = (before @ drawn.after) / (drawn.after @ drawn.after)
@@ -182,12 +182,13 @@ def test_words_follow_the_figures():
     flat = np.random.default_rng(0).uniform(size=(300, 2))
     shuffled = np.random.default_rng(1).permutation(flat)
     found = build_report(flat, {"good": flat, "random": shuffled})
-    assert found.summary[0].startswith("PCA keeps 100%")
-    assert panel(found, "good").reading[0].startswith("Near points are near in the data: the places of all of the 300")
+    assert found.summary[0].startswith("PCA preserves 100%")
+    good = "Neighbors in the plot are neighbors in the data: the positions of all of the 300"
+    assert panel(found, "good").reading[0].startswith(good)
     told = " ".join(panel(found, "random").reading)
-    assert "Read groups, not single points" in told
+    assert "Read groups, not individual points" in told
     assert "Do not read which groups" in told
-    assert "PCA keeps more neighbors (100% against" in told
+    assert "PCA preserves more neighbors (100% instead of" in told
     assert "chance: 5%" in panel(found, "random").caption
 
 
@@ -201,10 +202,10 @@ def test_a_picture_in_space_is_compared_with_as_many_components():
 
 
 def test_the_summary_tells_which_distances_are_kept(report):
-    kept = next(sentence for sentence in report.summary if "keeps distances best" in sentence)
-    name = kept.split(" keeps")[0]
+    kept = next(sentence for sentence in report.summary if "preserves distances best" in sentence)
+    name = kept.split(" preserves")[0]
     found = metrics.score(ROLL.X, panel(report, name).coordinates, figures=["spearman", "geodesic_correlation"])
-    assert ("along the data" in kept) == (found["geodesic_correlation"] >= found["spearman"] + 0.02)
+    assert ("geodesic distances" in kept) == (found["geodesic_correlation"] >= found["spearman"] + 0.02)
     assert f"{max(found.values()):.2f}" in kept
 
 
@@ -332,14 +333,14 @@ def test_duplicates_are_not_judged_point_by_point():
     X = np.repeat(table(6), 10, axis=0)
     found = build_report(X, {"a": X[:, :2]})
     assert "reliability" not in found.panels[0].colors
-    assert any("occur several times" in note for note in found.notes)
+    assert any("are duplicates" in note for note in found.notes)
     same = build_report(table(30), {"a": np.zeros((30, 2))})  # and all points on one place
     assert render(same)
 
 
 def test_many_rows_are_judged_by_a_uniform_sample(monkeypatch):
-    monkeypatch.setattr(report_rows, "MAX_JUDGED_ROWS", 150)
-    monkeypatch.setattr(report_rows, "N_JUDGED_ROWS", 100)
+    monkeypatch.setattr(report_rows, "MAX_EVALUATED_ROWS", 150)
+    monkeypatch.setattr(report_rows, "N_EVALUATED_ROWS", 100)
     X = table(400)
     found, other = (build_report(X, {"a": X[:, :2]}, random_state=seed) for seed in (0, 1))
     known, elsewhere = (np.flatnonzero(one.panels[0].colors["reliability"] != "") for one in (found, other))
@@ -347,21 +348,21 @@ def test_many_rows_are_judged_by_a_uniform_sample(monkeypatch):
     assert not np.array_equal(known, elsewhere)
     assert values(found, "knn_kept", "a")[0] == pytest.approx(metrics.score(X[known], X[known, :2])["knn_kept"])
     assert np.isnan(np.delete(found.panels[0].colors["stretch"], known)).all()
-    assert any("100 of 400 rows" in note and "about 60 of all rows" in note for note in found.notes)
+    assert any("100 of 400 rows" in note and "about 60 neighbors among all rows" in note for note in found.notes)
 
 
 def test_wide_rows_and_many_panels_are_judged_by_fewer():
     rows, run = np.arange(9000), Run(0)
-    assert len(report_rows.judged_rows(rows, 2, 50, run)) == 9000
-    assert len(report_rows.judged_rows(rows, 5, 50, run)) == 5000
-    assert len(report_rows.judged_rows(rows, 2, 2000, run)) == 2500
-    assert len(report_rows.judged_rows(rows, 2, 100_000, run)) == 1000
-    assert len(report_rows.judged_rows(rows[:800], 2, 100_000, run)) == 800
+    assert len(report_rows.evaluation_rows(rows, 2, 50, run)) == 9000
+    assert len(report_rows.evaluation_rows(rows, 5, 50, run)) == 5000
+    assert len(report_rows.evaluation_rows(rows, 2, 2000, run)) == 2500
+    assert len(report_rows.evaluation_rows(rows, 2, 100_000, run)) == 1000
+    assert len(report_rows.evaluation_rows(rows[:800], 2, 100_000, run)) == 800
 
 
 def test_too_many_rows_for_a_page_are_drawn_with_equal_chances(monkeypatch):
     monkeypatch.setattr(report_rows, "MAX_SHOWN_ROWS", 300)
-    monkeypatch.setattr(report_rows, "N_JUDGED_ROWS", 30)
+    monkeypatch.setattr(report_rows, "N_EVALUATED_ROWS", 30)
     X = table(1200)
     label = np.repeat(["a", "b"], 600)
     pictures = np.arange(1200, dtype=np.uint8)[:, None, None]
@@ -370,7 +371,7 @@ def test_too_many_rows_for_a_page_are_drawn_with_equal_chances(monkeypatch):
     assert np.array_equal(found.panels[0].coordinates, X[found.ids, :2])
     assert np.array_equal(found.columns["label"], label[found.ids])
     assert np.array_equal(found.thumbnails, pictures[found.ids])
-    assert any("Of 1,200 rows 300 are shown" in note for note in found.notes)
+    assert any("sample of 300 of 1,200 rows is shown" in note for note in found.notes)
     counts = np.zeros(1200)
     for seed in range(100):
         counts[report_rows.shown_rows(1200, 20.0, Run(seed))] += 1
@@ -381,9 +382,9 @@ def test_too_many_rows_for_a_page_are_drawn_with_equal_chances(monkeypatch):
 
 
 def test_wide_tables_show_fewer_rows(monkeypatch):
-    monkeypatch.setattr(report_rows, "MAX_WHOLE_BYTES", 20_000)
+    monkeypatch.setattr(report_rows, "MAX_PAGE_BYTES", 20_000)
     monkeypatch.setattr(report_rows, "MAX_SAMPLED_BYTES", 10_000)
-    monkeypatch.setattr(report_rows, "N_JUDGED_ROWS", 30)
+    monkeypatch.setattr(report_rows, "N_EVALUATED_ROWS", 30)
     X = table(400)
     assert len(build_report(X, {"a": X[:, :2]}, diagnosis=NOTHING).ids) == 400
     columns = {f"c{i}": X[:, 0] for i in range(20)}
@@ -398,16 +399,16 @@ NOTHING = diagnose(table(30))
     [
         ({"embeddings": {}}, "at least one embedding"),
         ({"embeddings": None}, "no coordinates"),
-        ({"embeddings": {"a": np.zeros((5, 2))}}, "a has no coordinates of these 40 rows"),
+        ({"embeddings": {"a": np.zeros((5, 2))}}, "a has no coordinates for these 40 rows"),
         ({"embeddings": {"a": [["x", "y"]] * 40}}, "array of coordinates"),
-        ({"embeddings": {"a": np.full((40, 2), np.nan)}}, "no row with finite"),
+        ({"embeddings": {"a": np.full((40, 2), np.nan)}}, "no finite coordinates"),
         ({"embeddings": {"a": UMAP()}}, "not fitted"),
         ({"X": np.full((40, 5), np.nan)}, "NaN or infinity"),
         ({"X": np.ones((40, 5))}, "identical"),
-        ({"X": [["a", "b"]] * 40}, "must hold numbers"),
+        ({"X": [["a", "b"]] * 40}, "must be numeric"),
         ({"X": np.zeros(40)}, "table of shape"),
         ({"X": table(2), "embeddings": {"a": table(2)}}, "At least 3"),
-        ({"label": "z"}, "none of the columns"),
+        ({"label": "z"}, "not one of the columns"),
         ({"columns": {"c": [1, 2]}}, "'c' needs one entry"),
         ({"columns": [1, 2]}, "must map names"),
         ({"ids": [1, 2]}, "'row' needs one entry"),

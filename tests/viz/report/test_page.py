@@ -128,7 +128,7 @@ def test_long_text_is_cut_and_says_so():
     texts = unpacked(contents, contents["meta"]["columns"][0]["data"])
     assert {len(text) for text in texts} == {encoding.MAX_FIELD_CHARACTERS}
     assert all(text.endswith("…") for text in texts)
-    assert "more than 200 characters is cut" in contents["meta"]["sections"]["notes"]
+    assert "longer than 200 characters are cut" in contents["meta"]["sections"]["notes"]
     assert encoding.field_limit(500_000, 4) == encoding.MIN_FIELD_CHARACTERS
     assert "is cut" not in page.payload(sample())["meta"]["sections"]["notes"]
 
@@ -244,8 +244,8 @@ def test_meanings_of_a_wide_table_stand_below_the_names():
     report = sample()
     row = dict(report.quality[0], values={f"method {i}": 0.5 + i / 100 for i in range(8)})
     narrow, wide = page.render(report), page.render(replace(report, quality=(row,)))
-    assert "what it means" in narrow
-    assert "what it means" not in wide
+    assert "<th scope='col'>meaning" in narrow
+    assert "<th scope='col'>meaning" not in wide
     assert f"{row['name']}<span class='below'>{row['meaning']}" in wide
 
 

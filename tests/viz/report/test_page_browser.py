@@ -124,7 +124,7 @@ def test_it_draws_what_it_holds(page):
         ["apple", "60"],
         ["cherry", "60"],
         ["damson", "60"],
-        ["not", "known"],
+        ["unknown", "60"],
     ]
     assert page.locator(".caption").all_inner_texts() == ["a caption"]
 
@@ -202,12 +202,12 @@ def test_colors_follow_the_choice_and_the_legend_says_how(page):
     low, high = np.nanquantile(amounts, [0.02, 0.98], method="nearest")
     ticks = [float(text) for text in page.locator("#legend .tick").all_inner_texts()]
     np.testing.assert_allclose(ticks, [low, high], rtol=0.01)
-    assert "2 % and 98 % quantiles" in page.inner_text("#legend")
+    assert "2 % to 98 % quantiles" in page.inner_text("#legend")
     page.select_option("#palette", "cividis")
     assert np.abs(picture(page) - by_amount).max() > 60
     page.select_option("#color", "panel:stretch")
     assert "below 0 squeezed, above 0 stretched" in page.inner_text("#legend")
-    assert page.locator(".panel .legend:visible").all_inner_texts() == ["not known for this panel"]
+    assert page.locator(".panel .legend:visible").all_inner_texts() == ["unknown for this panel"]
     assert page.input_value("#palette") == "blue–orange"
     page.select_option("#color", "panel:cluster")
     assert page.locator("#legend").is_hidden()
@@ -461,7 +461,7 @@ def test_without_scripts_words_and_tables_remain(pages, sample_file):
     text = page.inner_text("body")
     for words in (
         "A sample",
-        "drawn by JavaScript, which is off",
+        "need JavaScript, which is disabled",
         "trustworthiness",
         "One column rules.",
         "200 sampled rows",
@@ -483,7 +483,7 @@ def test_a_file_that_was_cut_says_so(pages, sample_file, tmp_path):
     start = text.index('id="b0">') + len('id="b0">')
     (tmp_path / "cut.html").write_text(text[:start] + text[start + 40 :], encoding="utf-8")
     page = pages.open(tmp_path / "cut.html")
-    page.get_by_text("the file may be cut off or changed").wait_for()
+    page.get_by_text("the file may be incomplete or modified").wait_for()
     assert page.locator(".quality").is_visible()
     assert pages.problems
     pages.problems.clear()

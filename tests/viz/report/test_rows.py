@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manifoldry import build_report
-from manifoldry.viz._report.rows import as_column, known_rows
+from manifoldry.viz._report.inputs import as_column, row_data
 
 pandas = pytest.importorskip("pandas")
 
@@ -74,7 +74,7 @@ def test_few_whole_numbers_are_classes_and_others_amounts():
     classes = build_report(X, {"a": X[:, :2]}, label=np.arange(40) % 3 * 1.0)
     assert classes.columns["label"].dtype.kind == "i"
     assert "silhouette" in figures(classes)
-    missing = known_rows(5, None, "row", None, [1.0, np.nan, 2.0, 1.0, 2.0], None)
+    missing = row_data(5, None, "row", None, [1.0, np.nan, 2.0, 1.0, 2.0], None)
     assert missing.columns["label"].tolist() == ["1", "", "2", "1", "2"]
     for amounts in (np.linspace(0, 1, 40), np.arange(40)):
         found = build_report(X, {"a": X[:, :2]}, label=amounts)
@@ -87,7 +87,7 @@ def test_labels_that_do_not_group_are_left_out_of_the_figures():
     for labels in ([f"id {i}" for i in range(40)], ["same"] * 40):
         found = build_report(X, {"a": X[:, :2]}, label=labels)
         assert "silhouette" not in figures(found)
-        assert any("figures of labels were left out" in note for note in found.notes)
+        assert any("Scores of labels were left out" in note for note in found.notes)
         assert found.label == "label"
 
 

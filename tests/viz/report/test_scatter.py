@@ -397,7 +397,8 @@ def test_without_webgl_a_sample_is_drawn_and_the_page_is_told(page):
     panel.run("p.onNotice = (text) => (window.notice = text)")
     panel.run("p.setPoints(decode(a).length && new Float32Array(decode(a).buffer))", encoded(points.astype(np.float32)))
     panel.settle()
-    assert page.evaluate("notice") == "This browser offers no WebGL2: a random 50,000 of 50,500 points are drawn."
+    expected = "This browser does not support WebGL2: a random sample of 50,000 of 50,500 points is drawn."
+    assert page.evaluate("notice") == expected
     panel.run("p.select([[0, 0], [400, 0], [400, 300], [0, 300]])")
     assert len(panel.selected()) == 50_500
 

@@ -1,4 +1,4 @@
-r"""What SNE and its kin minimize: the Kullback-Leibler divergence of a layout from the probabilities of the data.
+r"""The objective of SNE and related methods: the Kullback-Leibler divergence of a layout from the data's probabilities.
 
 With a kernel w(s) of squared distances, :math:`g = -d \ln w / ds` and the potential
 :math:`\phi(y) = \sum_j w(\|y - y_j\|^2)` of the layout, the attractive term is a sum over the listed pairs and the
@@ -24,14 +24,14 @@ from manifoldry._numerics.repulsion import LayoutKernel, Repulsion, choose_repul
 
 LAYOUT_ROWS_PER_TASK = 2048
 MIN_POTENTIAL = 1e-30
-"""A point so far from all others that its potential underflows is held by its attraction alone."""
+"""Lower bound of the potential: for a point so far from all others that it underflows, only the attraction counts."""
 MAX_POINTS_EXACT_VALUE = 20_000
-"""Points up to which the divergence reached is computed from all pairs, in half a second."""
+"""Maximum number of points for which the final divergence is computed from all pairs, in half a second."""
 CHECK_EVERY = 50
 """Steps between two computations of the divergence."""
 EXAGGERATED_MOMENTUM, MOMENTUM = 0.8, 0.95
-"""With exaggerated probabilities, and without. MNIST, 5,000 digits: 150 steps of the second reach what takes 450 steps
-with 0.8."""
+"""With exaggerated probabilities, and without. MNIST, 5,000 digits: 150 steps with 0.95 reach what takes 450 steps with
+0.8."""
 TSNE_INITIAL_STD = 1e-4
 """Standard deviation of an initial layout of t-SNE that is not given."""
 EARLY_EXAGGERATION_ITER = 250
@@ -78,22 +78,22 @@ class Divergence(ABC):
         """Return the gradient (n, d) with the probabilities multiplied by ``exaggeration``."""
         from manifoldry._numerics.kernels.attraction import attraction_rows
 
-        places, attraction = self._places(Y), np.empty(Y.shape, dtype=self.dtype)
-        how = *self._rows, places, *self.kernel.compiled, attraction
-        self.run.map(lambda lo, hi: attraction_rows(*how, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
-        return 4.0 * exaggeration * attraction.astype(np.float64) + self._repulsive_term(places)
+        positions, attraction = self._as_kernel_input(Y), np.empty(Y.shape, dtype=self.dtype)
+        arguments = *self._rows, positions, *self.kernel.compiled, attraction
+        self.run.map(lambda lo, hi: attraction_rows(*arguments, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
+        return 4.0 * exaggeration * attraction.astype(np.float64) + self._repulsive_term(positions)
 
     def value(self, Y: FloatArray) -> float:
         """Return the divergence: 0 where the probabilities of the layout are those of the data."""
         from manifoldry._numerics.kernels.attraction import log_kernel_rows
 
-        places, logs = self._places(Y), np.empty(len(Y))
-        how = *self._rows, places, *self.kernel.compiled, logs
-        self.run.map(lambda lo, hi: log_kernel_rows(*how, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
-        return self.information - float(logs.sum()) + self._log_normalizer(places)
+        positions, logs = self._as_kernel_input(Y), np.empty(len(Y))
+        arguments = *self._rows, positions, *self.kernel.compiled, logs
+        self.run.map(lambda lo, hi: log_kernel_rows(*arguments, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
+        return self.information - float(logs.sum()) + self._log_normalizer(positions)
 
     def final_value(self, Y: FloatArray) -> tuple[float, str]:
-        """Return the divergence, of few points summed over all pairs, and whether it is "exact" or "estimated"."""
+        """Return the divergence, summed over all pairs for few points, and whether it is "exact" or "estimated"."""
         n, d = Y.shape
         if self.repulsion.exact:
             return self.value(Y), "exact"
@@ -109,7 +109,7 @@ class Divergence(ABC):
     def _log_normalizer(self, Y: FloatArray) -> float:
         """Return the logarithm of the normalizer, averaged over its rows if there is one for each."""
 
-    def _places(self, Y: FloatArray) -> Any:
+    def _as_kernel_input(self, Y: FloatArray) -> Any:
         return np.ascontiguousarray(Y, dtype=self.dtype)
 
 
@@ -174,9 +174,9 @@ class ExaggerationPhase:
     def optimizing(self, divergence: Divergence, learning_rate: Any) -> Phase:
         """Return the phase with its optimizer; the objective is the divergence without exaggeration.
 
-        A point of high degree is attracted by many others, and a step that suits the rest would overshoot: an automatic
-        learning rate is lower there. Elsewhere it is twice the usual n / exaggeration, which is for a gradient without
-        the factor 4.
+        A point of high degree is attracted by many others, and a step that suits the rest would overshoot, so the
+        automatic learning rate is lower there. Elsewhere it is twice the usual n / exaggeration, which applies to a
+        gradient without the factor 4.
         """
         exaggerated = self.exaggeration > 1
         if learning_rate == "auto":
@@ -208,14 +208,14 @@ class ExaggerationSchedule:
 
     def phases(self, start: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
         """Return the phases from an initial layout, which may have the shape of the data already."""
-        # Exaggerated probabilities of a graph that is connected too well (all eigenvalues of its normalized Laplacian
-        # above 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
+        # If a graph is too well connected (all eigenvalues of its normalized Laplacian above 1 / exaggeration),
+        # exaggerated probabilities contract everything into one point, until only rounding is left.
         collapsed = COLLAPSED_SHARE * min(float(start.std(axis=0).max()), TSNE_INITIAL_STD)
-        # Clusters form in the first phase. A layout that has its shape already comes to the same divergence without: on
-        # a roll of 20,000 points 0.661 after 200 iterations, with it 0.662 after 400.
-        usual = 0 if shaped else EARLY_EXAGGERATION_ITER
-        asked = self.early_exaggeration_iter
-        early = min(usual if isinstance(asked, str) else asked, self.max_iter)
+        # Clusters form in the first phase. A layout that already has the shape of the data does not need it: a roll of
+        # 20,000 points has divergence 0.661 after 200 iterations without, and 0.662 after 400 with this phase.
+        default = 0 if shaped else EARLY_EXAGGERATION_ITER
+        requested = self.early_exaggeration_iter
+        early = min(default if isinstance(requested, str) else requested, self.max_iter)
         late = min(self.late_exaggeration_iter, self.max_iter - early) if self.late_exaggeration > 1 else 0
         return [
             ExaggerationPhase("early exaggeration", early, self.early_exaggeration, self.tol, collapsed),
@@ -233,13 +233,13 @@ def minimize_divergence(
     *,
     rescale: bool = False,
 ) -> tuple[FloatArray, Trace]:
-    """Return the layout that the phases lead to from ``start``, and the trace of the descent.
+    """Return the layout after the phases, and the trace of the descent.
 
-    With ``rescale`` the start is brought to the scale at which its divergence is least.
+    With ``rescale`` the start is first scaled so that its divergence is minimal.
     """
     order: IntArray = np.arange(len(start))
     ordered = divergence
-    if not divergence.repulsion.exact:  # else the points are few; many spend their time on fetching coordinates
+    if not divergence.repulsion.exact:  # with many points most time is spent on fetching coordinates
         order = local_order(divergence.joint)
         ordered = replace(divergence, joint=renumbered(divergence.joint, order))
     with run.stage("descent"):

@@ -1,4 +1,4 @@
-"""Initial layouts: principal components, slow eigenvectors of the affinities, random, or a given one."""
+"""Initial layouts: principal components, low eigenvectors of the affinities' Laplacian, random, or a given one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manifoldry._core.parameters import Described
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.eigen import column_signs, smallest
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry._numerics.scaling import classical_scaling, principal_scaling
 
 Init = (
@@ -24,30 +24,29 @@ Init = (
     | Annotated[Any, Described("an array of shape (n, n_components)")]
 )
 EIGENVECTOR_TOL = 1e-3
-"""Residual of the eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway. Not larger,
-for it does not untangle neighbors: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with 1e-2 0.988,
-and 0.971 from vectors of a sixteen times coarser graph."""
+"""Residual of the eigenvectors, relative to the largest possible eigenvalue: the descent changes them anyway. It does
+not untangle neighbors, so the tolerance is not larger: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994,
+with 1e-2 0.988, and 0.971 with the vectors of a sixteen times coarser graph."""
 JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
-"""Random part, in units of the spread, that separates places which coincide; share of it that counts as none."""
+"""Random part, in units of the spread, that separates coinciding points; share of the spread that counts as zero."""
 PIECE_DISTANCE = 2.5
-"""Distance of the centers of unconnected pieces, in half-widths of the larger."""
+"""Distance between the centers of connected components, in half-widths of the larger."""
 SCALE_STEPS = (16, 8, 4, 2, 1)
-"""Steps of the search for a scale, in eighth powers of 2: to 9 percent, which a descent makes up for soon."""
+"""Steps of the search for a scale, in eighth powers of 2: to 9 percent, which a descent soon corrects."""
 MAX_SCALE_STEPS = 160
-"""Eighth powers of 2 between which a scale is sought: a factor of a million and one over it."""
+"""Range of the search for a scale, in eighth powers of 2: a factor of a million in both directions."""
 
 INITIAL_WIDTH, INITIAL_STEPS = 10.0, 2**14
-"""Width of every column of an initial layout, and the steps to which it is rounded: negative sampling
-magnifies the smallest difference, so the rounding errors of an eigenproblem are not to reach it."""
+"""Width of every column of an initial layout, and the number of steps to which it is rounded: negative sampling
+magnifies tiny differences, so the rounding errors of an eigenproblem must be removed."""
 
 
 @dataclass(frozen=True)
 class Start:
     """An initial layout (n, d), and what it is: "given", "ipa", "pca", "spectral" or "random".
 
-    It is centered, with standard deviation 1 of the widest column; so is one that is given, whose shape counts and not
-    its unit. Those of ``kind`` "ipa" have the shape of the data and want a scale only, others bring little more than
-    an order.
+    It is centered, and its widest column has standard deviation 1; the unit of a given layout does not matter. Layouts
+    of ``kind`` "ipa" have the shape of the data and need only a scale; others provide little more than an order.
     """
 
     kind: str
@@ -60,16 +59,16 @@ class Start:
 
 
 def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
-    """Refuse an ``init`` that is none for the points of ``X``: rows, distances if ``pairwise``, or a graph."""
+    """Check ``init`` for the points of ``X``: rows, distances if ``pairwise``, or a graph."""
     if isinstance(init, str):
         if init == "pca" and _is_graph(X, pairwise):
             raise ValueError(
-                "init='pca' needs rows of features or all distances; of a graph take 'spectral' or 'random'."
+                "init='pca' needs rows of features or all distances; for a graph use 'spectral' or 'random'."
             )
         if init == "ipa" and (pairwise or isinstance(X, NeighborGraph)):
             raise ValueError(
-                "init='ipa' needs rows of features, which patches are made of; got distances, affinities or a graph: "
-                "take 'spectral' or 'auto'."
+                "init='ipa' needs rows of features, from which patches are built; got distances, affinities or a "
+                "graph: use 'spectral' or 'auto'."
             )
         return
     given = np.asarray(init)
@@ -84,10 +83,10 @@ def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
 
 
 def given_layout(init: Any, run: Run) -> FloatArray:
-    """Return a given layout centered, with standard deviation 1 of its widest column, in rounded steps.
+    """Return a given layout centered, its widest column with standard deviation 1, in rounded steps.
 
-    So the unit and the origin of the array do not matter: a descent would never leave a start in the unit of the data.
-    Without rounding, the last bits of the same shape in another unit would become another layout.
+    So the unit and the origin of the array do not matter. Without rounding, the last bits of the same shape in another
+    unit would lead to another layout.
     """
     Y = np.array(init, dtype=np.float64)
     largest = float(np.abs(Y).max())
@@ -97,10 +96,10 @@ def given_layout(init: Any, run: Run) -> FloatArray:
 def initial_layout(
     init: str, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
-    """Return a layout that is centered and has standard deviation 1 of its widest column.
+    """Return a centered layout whose widest column has standard deviation 1.
 
-    "auto" is "pca" where ``X`` holds rows or (if ``pairwise``) all distances, of which it is classical scaling; of a
-    graph it is "spectral". ``affinities`` are symmetric and non-negative.
+    "auto" is "spectral" for a graph and "pca" otherwise; for distances (``pairwise``) the latter is classical scaling.
+    ``affinities`` are symmetric and non-negative.
     """
     with run.stage("initialization"):
         if init == "auto":
@@ -117,18 +116,18 @@ def initial_layout(
 
 
 def default_init(X: Any, pairwise: bool) -> str:
-    """Return "spectral" for a graph, else "pca"."""
+    """Return "spectral" for a graph, otherwise "pca"."""
     return "spectral" if _is_graph(X, pairwise) else "pca"
 
 
 def unit_layout(Y: FloatArray, run: Run) -> FloatArray:
-    """Return the layout centered, with standard deviation 1 of its widest column, and no two points at one place."""
+    """Return the layout centered, its widest column with standard deviation 1, and coinciding points separated."""
     Y = _separated(Y - Y.mean(axis=0), run)
     return Y - Y.mean(axis=0)
 
 
 def best_scale(objective: Callable[[float], float]) -> float:
-    """Return the scale at which the objective, a function of it with one minimum, is least: an eighth power of 2.
+    """Return the scale, an eighth power of 2, that minimizes an objective with one minimum.
 
     Examples
     --------
@@ -147,7 +146,7 @@ def best_scale(objective: Callable[[float], float]) -> float:
 
 
 def rounded_layout(Y: FloatArray, stretched: bool) -> FloatArray:
-    """Return an initial layout of a certain width about 0, of all columns or of the widest, in rounded steps."""
+    """Return a layout in rounded steps, scaled to `INITIAL_WIDTH`: every column if ``stretched``, or the widest."""
     low, high = Y.min(axis=0), Y.max(axis=0)
     width: Any = np.where(high > low, high - low, 1.0)
     if not stretched:
@@ -162,14 +161,14 @@ def _is_graph(X: Any, pairwise: bool) -> bool:
 
 
 def _separated(Y: FloatArray, run: Run) -> FloatArray:
-    """Return the layout in units of its spread; places that coincide and columns without spread get some jitter."""
+    """Return the layout in units of its spread; coinciding points and columns without spread get jitter."""
     noise = run.rng("start").standard_normal(Y.shape)
     spread = Y.std(axis=0)
     widest = float(spread.max())
     if widest == 0:
         return noise
     Y = Y / widest
-    # Of different places one projection onto a line of its own is different too.
+    # One generic projection distinguishes different positions.
     _, first, copies = np.unique(Y @ np.sqrt(np.arange(2.0, Y.shape[1] + 2)), return_inverse=True, return_counts=True)
     jittered = (copies[first] > 1)[:, None] | (spread <= MIN_SPREAD_SHARE * widest)
     return np.where(jittered, Y + JITTER * noise, Y)
@@ -180,14 +179,14 @@ def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
         return principal_scaling(X, n_components, run)[0].coordinates
     from sklearn.decomposition import PCA
 
-    found = min(n_components, min(X.shape) - 1)
+    n_found = min(n_components, min(X.shape) - 1)
     seed = int(run.rng("sparse start").integers(2**31 - 1))
-    scores = PCA(found, svd_solver="arpack", random_state=seed).fit_transform(X)
-    return np.pad(scores * column_signs(scores), ((0, 0), (0, n_components - found)))
+    scores = PCA(n_found, svd_solver="arpack", random_state=seed).fit_transform(X)
+    return np.pad(scores * column_signs(scores), ((0, 0), (0, n_components - n_found)))
 
 
 def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
-    """Return slow eigenvectors of the affinities' random walk; unconnected pieces each by itself, on a lattice."""
+    """Return the lowest nonconstant eigenvectors of the affinities; connected components are arranged on a lattice."""
     count, label = connected_components(affinities, directed=False)
     if count == 1:
         return _eigenmap(affinities, n_components, run)
@@ -195,31 +194,31 @@ def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     groups = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
     Y = np.zeros((affinities.shape[0], n_components))
     for members, center in zip(groups, _lattice(np.bincount(label), n_components), strict=True):
-        piece = _eigenmap(csr_array(affinities[members][:, members]), n_components, run)
-        size = np.abs(piece).max(initial=0.0)
-        Y[members] = center + (piece / size if size > 0 else piece) * len(members) ** (1 / n_components)
+        component = _eigenmap(csr_array(affinities[members][:, members]), n_components, run)
+        size = np.abs(component).max(initial=0.0)
+        Y[members] = center + (component / size if size > 0 else component) * len(members) ** (1 / n_components)
     return Y
 
 
 def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
-    """Return rough slow eigenvectors of connected affinities, all of one size."""
+    """Return approximate lowest eigenvectors of connected affinities, all of one size."""
     n = affinities.shape[0]
-    found = min(n_components, n - 1)
-    if found == 0:
+    n_found = min(n_components, n - 1)
+    if n_found == 0:
         return np.zeros((n, n_components))
     L = laplacian(csr_array(affinities, dtype=np.float64))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a rough answer is what is asked for
-        slow = smallest(L.matrix, found, B=L.degrees, null=L.null, tol=EIGENVECTOR_TOL, tolerable=np.inf, run=run)
-    # Columns of one size: an eigenvector of a few outlying points would else leave the others in a heap.
-    vectors = slow.vectors / np.maximum(slow.vectors.std(axis=0), np.finfo(float).tiny)
-    return np.pad(vectors, ((0, 0), (0, n_components - found)))
+        warnings.simplefilter("ignore")  # an approximate result is sufficient
+        spectrum = smallest(L.matrix, n_found, B=L.degrees, null=L.null, tol=EIGENVECTOR_TOL, tolerable=np.inf, run=run)
+    # Columns of one size: otherwise an eigenvector of a few outliers would compress all other points.
+    vectors = spectrum.vectors / np.maximum(spectrum.vectors.std(axis=0), np.finfo(float).tiny)
+    return np.pad(vectors, ((0, 0), (0, n_components - n_found)))
 
 
 def _lattice(sizes: IntArray, n_components: int) -> FloatArray:
-    """Return places for pieces, the largest first, so far apart that none overlap."""
+    """Return centers for connected components, the largest first, far enough apart not to overlap."""
     rank = np.empty(len(sizes), dtype=np.int64)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
     per_side = int(np.ceil(len(sizes) ** (1 / n_components) - 1e-9))
-    places = np.stack(np.unravel_index(rank, (per_side,) * n_components), axis=1)
-    return PIECE_DISTANCE * sizes.max() ** (1 / n_components) * places
+    cells = np.stack(np.unravel_index(rank, (per_side,) * n_components), axis=1)
+    return PIECE_DISTANCE * sizes.max() ** (1 / n_components) * cells

@@ -1,4 +1,4 @@
-"""UMAP's layout: attraction along sampled edges and repulsion by negative samples, every point moving itself."""
+"""UMAP's layout: attraction along sampled edges and repulsion by negative samples; every point moves only itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from manifoldry.graph._operations import symmetrize
 
 LAYOUT_ROWS_PER_TASK = 2048
 REPULSION_OFFSET = 1e-3
-"""Added to squared distances where points repel, so that no gradient is infinite."""
+"""Added to squared distances in the repulsion, so that no gradient is infinite."""
 N_PARTNERS = 16
 """Random partners of each point in the estimate of the objective."""
 N_SCALE_BLOCKS = 4
-"""Blocks of points at which the objective is estimated when a scale is sought."""
+"""Blocks of points at which the objective is estimated in the search for a scale."""
 
 Tables = tuple[FloatArray, FloatArray]
 
@@ -52,7 +52,7 @@ class LayoutParameters:
     n_epochs: int
 
     def tables(self) -> Tables:
-        r"""Return the tables, for compiled loops, of attraction and repulsion as factors of a difference of two places.
+        r"""Return tables for the compiled loops: attraction and repulsion as factors of the difference of two points.
 
         They are :math:`-\frac{d}{ds} 2 \ln q = \frac{2ab s^{b-1}}{1 + a s^b}` and
         :math:`\frac{d}{ds} 2 \ln(1 - q) = \frac{2b}{s (1 + a s^b)}`, there s + 0.001 for s.
@@ -109,9 +109,9 @@ class NegativeSampling:
         p = self.parameters
         length = np.float32(p.learning_rate * (1.0 - epoch / p.n_epochs))
         sweep = np.uint32((self._first_sweep + 2 * epoch + half) % 2**32)
-        how = self._tables, p.negative_sample_rate, length, sweep, self._seeds[epoch, half]
+        arguments = self._tables, p.negative_sample_rate, length, sweep, self._seeds[epoch, half]
         self.run.map(
-            lambda lo, hi: move(*self._rows, before, after, *how, lo, hi),
+            lambda lo, hi: move(*self._rows, before, after, *arguments, lo, hi),
             self.run.ranges(len(before), LAYOUT_ROWS_PER_TASK),
         )
 
@@ -123,9 +123,9 @@ class NegativeSampling:
         indptr, indices, rates = self._rows
         blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
         blocks = blocks[:: -(-len(blocks) // (n_blocks or len(blocks)))]
-        own = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
-        partners = self.run.rng("objective").integers(len(Y) - 1, size=(len(own), N_PARTNERS))
-        partners += partners >= own[:, None]
+        points = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
+        partners = self.run.rng("objective").integers(len(Y) - 1, size=(len(points), N_PARTNERS))
+        partners += partners >= points[:, None]
         factor = self.parameters.repulsion_strength * self.parameters.negative_sample_rate
 
         def block(lo: int, hi: int) -> float:
@@ -133,22 +133,21 @@ class NegativeSampling:
             shares = rates[ends[0] : ends[-1]] / 2.0**32
             rows = np.repeat(np.arange(lo, hi), np.diff(ends))
             attraction = np.log1p(self._power(Y[rows] - Y[indices[ends[0] : ends[-1]]]))
-            first = int(np.searchsorted(own, lo))
+            first = int(np.searchsorted(points, lo))
             power = self._power(Y[lo:hi, None] - Y[partners[first : first + hi - lo]])
             repulsion = np.log1p(power) - np.log(power + REPULSION_OFFSET)
             degrees = np.bincount(rows - lo, shares, minlength=hi - lo)
             return float(shares @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
 
-        return float(sum(self.run.map(block, blocks, blas=True)) / len(own))
+        return float(sum(self.run.map(block, blocks, blas=True)) / len(points))
 
     def _power(self, differences: FloatArray) -> FloatArray:
         a, b = self.parameters.a, self.parameters.b
-        power: FloatArray = a * np.square(differences, dtype=np.float64).sum(axis=-1) ** b
-        return power
+        return a * np.square(differences, dtype=np.float64).sum(axis=-1) ** b
 
 
 def _compiled_sweep(n_dims: int) -> Any:
-    """Return the compiled loop for layouts of so many dimensions; only that is compiled."""
+    """Return the compiled loop for layouts in ``n_dims`` dimensions; only this one is compiled."""
     if n_dims == 2:
         from manifoldry._numerics.kernels.umap_layout_2d import move_rows_2d
 
@@ -167,37 +166,37 @@ def optimize_layout(
     rescale: bool = False,
     density: DensityGoal | None = None,
 ) -> tuple[FloatArray, Trace]:
-    """Return the layout (n, d), in float32, that negative sampling leads to from ``start``, and the trace.
+    """Return the layout (n, d), in float32, after negative sampling from ``start``, and the trace.
 
-    Edges so weak that they would not be sampled once are left out. Points are renumbered, those with about as many
-    samples together and then along the start, so that rows that are moved abreast take equally long. Random numbers see
-    these indices too: permuted points are moved alike. With ``rescale`` the start is brought to the scale at which its
-    objective is least, as a layout that is right but for its scale. ``density`` adds densMAP's term.
+    Edges too weak to be sampled once are dropped. Points are renumbered by their number of samples and then along the
+    start, so that rows that are moved together take equally long. Random numbers use these indices, too, so permuted
+    points give the same layout. With ``rescale`` the start is first scaled so that its objective is minimal.
+    ``density`` adds densMAP's term.
     """
     strongest = weights.data.max()
-    kept = weights.copy()
-    kept.data[kept.data < strongest / max(1, parameters.n_epochs)] = 0
-    kept.eliminate_zeros()
-    samples = np.asarray(kept.sum(axis=1)).reshape(-1) / strongest
+    edges = weights.copy()
+    edges.data[edges.data < strongest / max(1, parameters.n_epochs)] = 0
+    edges.eliminate_zeros()
+    samples = np.asarray(edges.sum(axis=1)).reshape(-1) / strongest
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
     with run.stage("layout"):
-        kept = renumbered(kept, order)
-        kept.sort_indices()
-        places: Any = np.ascontiguousarray(start[order], dtype=np.float32)
-        optimizer = NegativeSampling(kept, parameters, run)
+        edges = renumbered(edges, order)
+        edges.sort_indices()
+        positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
+        optimizer = NegativeSampling(edges, parameters, run)
         if rescale:
-            places *= np.float32(best_scale(lambda scale: optimizer.objective(scale * places, N_SCALE_BLOCKS)))
-        whole: Optimizer = optimizer
+            positions *= np.float32(best_scale(lambda scale: optimizer.objective(scale * positions, N_SCALE_BLOCKS)))
+        combined: Optimizer = optimizer
         if density is not None and density.strength > 0:
-            term = DensityTerm(kept, parameters.a, parameters.b, density.reordered(order), run)
-            whole = DensitySampling(optimizer, term)
-        trace = descend(places, [Phase("layout", whole, parameters.n_epochs)], run)
-    layout = np.empty_like(places)
-    layout[order] = places
+            term = DensityTerm(edges, parameters.a, parameters.b, density.reordered(order), run)
+            combined = DensitySampling(optimizer, term)
+        trace = descend(positions, [Phase("layout", combined, parameters.n_epochs)], run)
+    layout = np.empty_like(positions)
+    layout[order] = positions
     return layout, trace
 
 
-# densMAP's term: local radii of a layout that go with those of the data.
+# densMAP's term: local radii of the layout that are correlated with those of the data.
 
 DENSITY_ROWS_PER_TASK = 2048
 MIN_LAYOUT_RADIUS = 1e-8
@@ -205,8 +204,8 @@ MIN_LAYOUT_RADIUS = 1e-8
 MIN_RADIUS_SHARE = 1e-8
 """The same for radii in the data, as a share of their mean."""
 MAX_RADIUS_SHARE = 0.5
-"""Longest move of a point in one epoch, in its own radius in the layout: the term is steepest where points are dense,
-and a move across many of them is noise (digits: trustworthiness 0.967, and 0.951 at 2; radii 0.86 and 0.89)."""
+"""Longest move of a point in one epoch, in units of its radius in the layout: the term is steepest where points are
+dense, and a move across many of them is noise (digits: trustworthiness 0.967, and 0.951 at 2; radii 0.86 and 0.89)."""
 
 
 def log_local_radii(graph: NeighborGraph, weights: csr_array) -> FloatArray:
@@ -262,24 +261,24 @@ class DensityTerm:
     goal: DensityGoal
     run: Run
     _rows: tuple[IntArray, IntArray] = field(init=False, repr=False)
-    _wanted: FloatArray = field(init=False, repr=False)
+    _target_radii: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._rows = self.edges.indptr.astype(np.int64), self.edges.indices.astype(np.int32)
         centered = self.goal.log_radii - self.goal.log_radii.mean()
         width = float(centered.std())
-        self._wanted = centered / width if width > 0 else centered
+        self._target_radii = centered / width if width > 0 else centered
 
     def correlation(self, Y: FloatArray) -> float:
         """Return C of a layout (n, d), in float32."""
         return self._correlated(self._radii(Y)[0])[0]
 
     def gradient(self, Y: FloatArray) -> FloatArray:
-        """Return the derivatives of C by the places, shape (n, d)."""
+        """Return the derivatives of C by the coordinates, shape (n, d)."""
         return self._derivatives(Y)[0]
 
     def moves(self, Y: FloatArray, factor: float) -> FloatArray:
-        """Return moves along the gradient times ``factor``, of each point by half its radius at most."""
+        """Return moves along the gradient times ``factor``, at most half the radius of each point."""
         gradient, radii = self._derivatives(Y)
         moves = factor * gradient
         lengths = np.sqrt(np.square(moves).sum(axis=1))
@@ -315,8 +314,8 @@ class DensityTerm:
         centered = logs - logs.mean()
         n = len(logs)
         width = float(np.sqrt(centered @ centered / n + self.goal.var_shift))
-        covariance = float(self._wanted @ centered / n)
-        return covariance / width, (self._wanted - covariance * centered / width**2) / (n * width)
+        covariance = float(self._target_radii @ centered / n)
+        return covariance / width, (self._target_radii - covariance * centered / width**2) / (n * width)
 
     def _map(self, work: Any) -> None:
         self.run.map(work, self.run.ranges(self.edges.shape[0], DENSITY_ROWS_PER_TASK))
@@ -326,7 +325,7 @@ class DensityTerm:
 class DensitySampling:
     r"""UMAP's optimizer with densMAP's term: :math:`\lambda \sum_{ij} r_{ij}\, C` is taken from the objective.
 
-    In the last epochs a step along the whole gradient of the term follows the sweeps.
+    In the last epochs a step along the full gradient of the term follows the sweeps.
     """
 
     sampling: NegativeSampling

@@ -1,7 +1,7 @@
-"""The one descent of the neighbor embeddings: phases of an optimizer one after the other, with momentum.
+"""The descent of the neighbor embeddings: phases of an optimizer one after the other, with momentum.
 
-What a step does is the business of an optimizer; how often the objective is computed, when the descent has converged,
-and what becomes of a callback's request to stop or of Ctrl-C is decided here, once.
+An optimizer defines a step. `descend` decides how often the objective is computed, when the descent has converged, and
+how to handle a callback's request to stop and Ctrl-C.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
-    """Some steps of one optimizer, ``max_iter`` at the most; the name is told with the progress.
+    """At most ``max_iter`` steps of one optimizer; the name is part of the progress message.
 
     The objective is computed every ``check_every`` steps (0: never) and after the last. The phase has converged when it
     falls by less than the share ``tol`` of itself between two computations (0: never). ``stop_when`` is called after
-    each step and tells whether the layout ends the phase. With a ``measure``, the objective's name, its last value is
-    told too.
+    each step and returns whether the layout ends the phase. With a ``measure``, the name of the objective, its last
+    value is part of the progress message.
     """
 
     name: str
@@ -47,16 +47,16 @@ class Phase:
     stop_when: Callable[[FloatArray], bool] | None = None
     measure: str = ""
 
-    def told(self, objective: float) -> str:
-        """Return what is told with the progress: the name of the phase, and the objective under its own name."""
+    def message(self, objective: float) -> str:
+        """Return the progress message: the name of the phase, and the objective if it has a name."""
         return f"{self.name}, {self.measure} {objective:.4f}" if self.measure else self.name
 
 
 def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
     """Move ``Y``, in place, through the phases; return the objective where it was computed.
 
-    It is the objective of the phase, so it may jump between phases. A callback's request to stop or Ctrl-C ends the
-    descent; the layout reached so far stays.
+    Each phase has its own objective, so it may jump between phases. A callback's request to stop or Ctrl-C ends the
+    descent with the layout reached so far.
 
     Examples
     --------
@@ -68,27 +68,27 @@ def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
     True
     """
     total = sum(phase.max_iter for phase in phases)
-    done, seen, steps, stop = 0, [phases[0].optimizer.objective(Y)], [0], Stop.LIMIT
+    done, objectives, steps, stop = 0, [phases[0].optimizer.objective(Y)], [0], Stop.LIMIT
     with run.stoppable():
         for phase in phases:
             last = np.inf
             for step in range(phase.max_iter):
                 phase.optimizer.advance(Y, step)
                 done += 1
-                asked = not run.step(done, total, phase.told(seen[-1]))
+                stopping = not run.step(done, total, phase.message(objectives[-1]))
                 last_step = step + 1 == phase.max_iter or (phase.stop_when is not None and phase.stop_when(Y))
-                if asked or last_step or (phase.check_every and (step + 1) % phase.check_every == 0):
-                    seen.append(phase.optimizer.objective(Y))
+                if stopping or last_step or (phase.check_every and (step + 1) % phase.check_every == 0):
+                    objectives.append(phase.optimizer.objective(Y))
                     steps.append(done)
-                    converged = phase.tol > 0 and last - seen[-1] < phase.tol * abs(seen[-1])
-                    last = seen[-1]
-                    if asked:
+                    converged = phase.tol > 0 and last - objectives[-1] < phase.tol * abs(objectives[-1])
+                    last = objectives[-1]
+                    if stopping:
                         stop = Stop.INTERRUPTED if run.interrupted else Stop.ASKED
-                        return Trace(np.array(seen), stop, np.array(steps))
+                        return Trace(np.array(objectives), stop, np.array(steps))
                     stop = Stop.CONVERGED if converged else Stop.LIMIT if phase.tol > 0 else Stop.COMPLETED
                     if converged or last_step:
                         break
-    return Trace(np.array(seen), stop, np.array(steps))
+    return Trace(np.array(objectives), stop, np.array(steps))
 
 
 def descend_rows(
@@ -100,9 +100,9 @@ def descend_rows(
     max_iter: int,
     tol: float,
 ) -> None:
-    """Move every row of ``Y``, in place, by a descent of its own, which ends with its first move of at most ``tol``.
+    """Move every row of ``Y``, in place, by an independent descent that ends with its first move of at most ``tol``.
 
-    ``gradient(Y[rows], rows)`` is that of the rows that still move. No row depends on another.
+    ``gradient(Y[rows], rows)`` returns the gradient of the rows that still move.
     """
     rows, velocity = np.arange(len(Y)), np.zeros_like(Y)
     for _ in range(max_iter):
@@ -129,12 +129,12 @@ class Momentum:
     .. math:: v \leftarrow \mu v - \eta\, g \circ \nabla C(Y), \qquad Y \leftarrow Y + v .
 
     A gain g grows by 0.2 where the velocity still points downhill and shrinks by a fifth where it does not. The layout
-    is kept centered. Momentum that leads uphill is taken away: from the whole layout, as soon as it does so for the sum
-    of all points ("global" ``restart``), which lets it be large without oscillating about the minimum; or by half from
-    each point for which it does ("per_point"), which keeps layouts steady that hardly move yet.
+    stays centered. Momentum that leads uphill is removed: for all points if it does so in their sum ("global"
+    ``restart``), which allows a large momentum without oscillation; or by half for each point where it does
+    ("per_point"), which keeps layouts stable that hardly move yet.
 
-    ``learning_rate`` is one for all points or one for each, shape (n, 1); no coordinate moves by more than ``max_move``
-    in one step.
+    ``learning_rate`` is a number or an array of shape (n, 1); no coordinate moves by more than ``max_move`` in one
+    step.
 
     References: jacobs1988, vandermaaten2008, odonoghue2015.
     """
@@ -168,11 +168,11 @@ class Momentum:
         return self.value(Y)
 
 
-# Points renumbered so that neighbors are near in memory: a pass over all edges spends its time on fetching them.
+# Points are renumbered so that neighbors are near in memory: a pass over all edges is bound by memory access.
 
 ROWS_PER_BLOCK = 1 << 16
 POINTS_PER_BLOCK = 256
-"""Points of a compact block: their coordinates fill a few pages."""
+"""Points in a compact block: their coordinates fill a few pages."""
 
 
 def local_order(affinities: csr_array) -> IntArray:
@@ -197,15 +197,15 @@ def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
     [[0, 0, 2], [0, 0, 1], [2, 1, 0]]
     """
     n = len(order)
-    place = np.empty(n, dtype=affinities.indices.dtype)
-    place[order] = np.arange(n, dtype=place.dtype)
+    position = np.empty(n, dtype=affinities.indices.dtype)
+    position[order] = np.arange(n, dtype=position.dtype)
     counts = np.diff(affinities.indptr)[order]
     ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     data, indices = np.empty_like(affinities.data), np.empty_like(affinities.indices)
-    for lo in range(0, n, ROWS_PER_BLOCK):  # the places of all entries at once would be larger than the affinities
+    for lo in range(0, n, ROWS_PER_BLOCK):  # the indices of all entries at once would be larger than the affinities
         rows = slice(lo, lo + ROWS_PER_BLOCK)
         block = slice(ends[lo], ends[min(lo + ROWS_PER_BLOCK, n)])
         shifts = affinities.indptr[order[rows]] - ends[:-1][rows]
         entries = np.arange(block.start, block.stop) + np.repeat(shifts, counts[rows])
-        data[block], indices[block] = affinities.data[entries], place[affinities.indices[entries]]
+        data[block], indices[block] = affinities.data[entries], position[affinities.indices[entries]]
     return csr_array((data, indices, ends.astype(affinities.indptr.dtype)), shape=affinities.shape)

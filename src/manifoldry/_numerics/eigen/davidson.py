@@ -16,19 +16,19 @@ MAX_BASIS_BLOCKS = 10
 """Maximum number of blocks in the basis before a restart."""
 
 MAX_STALLED_STEPS = 3
-"""Steps without progress after which an accepted residual is taken for converged."""
+"""Steps without progress after which an acceptable residual counts as converged."""
 
 MAX_HALVING_STEPS = 100
-"""Maximum number of steps in which the residual must have halved for the iteration to go on."""
+"""Number of steps in which the residual must have halved for the iteration to continue."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """When a residual, relative to the norm of H, is small enough.
 
-    Iterate until ``aim``; ``accept`` is required of an answer. ``angle`` is the wanted error residual / gap of the span
-    of the vectors, where ``rounding`` allows it. ``tolerable`` is returned with a warning where nothing better was
-    found; 0 for never.
+    The iteration aims at ``aim``; a result must reach ``accept``. ``angle`` is the maximum error residual / gap of the
+    span of the vectors, as far as ``rounding`` allows. Up to ``tolerable`` the best result is returned with a warning;
+    0 for never.
     """
 
     aim: float
@@ -51,8 +51,8 @@ class Tolerance:
 class Ritz:
     """Approximate lowest pairs of H, ascending: Rayleigh quotients and orthonormal vectors.
 
-    ``residuals`` are ``|H u - theta u|``, the known vectors projected out; ``norm`` is an estimate of that of H;
-    ``settled`` says whether the iteration converged before its maximum number of steps.
+    ``residuals`` are ``|H u - theta u|`` with the known vectors projected out; ``norm`` estimates the norm of H;
+    ``settled`` means that the iteration converged within its maximum number of steps.
     """
 
     values: FloatArray
@@ -69,7 +69,7 @@ class Ritz:
         return worst / self.norm if self.norm > 0 else worst
 
     def needed(self, k: int, tolerance: Tolerance) -> float:
-        """Return the relative residual that gives the first k vectors the wanted angle to the rest."""
+        """Return the relative residual at which the first k vectors have the required angle to the rest."""
         if len(self.values) <= k or self.norm == 0 or np.isinf(tolerance.angle):
             return tolerance.aim
         gap = float(self.values[k] - self.values[k - 1]) / self.norm
@@ -136,10 +136,10 @@ def davidson(
 ) -> Ritz:
     """Return the lowest Ritz pairs after at most ``steps`` expansions of the span of ``start.vectors``.
 
-    Each step adds M r for the residuals r = H u - theta u of a block of Ritz vectors. With M = I this is
-    block Lanczos, with M = (H - sigma)^-1 shift-and-invert block Lanczos, with a multigrid cycle a
-    relative of LOBPCG. H itself does the Rayleigh-Ritz step, so the error of M costs steps, not accuracy.
-    A block as wide as the number of wanted pairs finds them with their multiplicities.
+    Each step adds M r for the residuals r = H u - theta u of a block of Ritz vectors. With M = I this is block Lanczos,
+    with M = (H - sigma)^-1 shift-and-invert block Lanczos, with a multigrid cycle it is related to LOBPCG. The
+    Rayleigh-Ritz step uses H itself, so an error of M costs steps, not accuracy. The block has a column for each pair,
+    so multiple eigenvalues are found.
 
     References: davidson1975, morgan1986
     """
@@ -169,19 +169,19 @@ def davidson(
 def rayleigh_ritz(pencil: Pencil, ritz: Ritz, *, settled: bool) -> Ritz:
     """Return the Ritz pairs of the span of ``ritz.vectors``, from fresh products with H.
 
-    The projection onto the whole basis carries rounding of the size of eps |H|, because the basis holds
-    rough vectors; between smooth vectors alone it is eps |H| / sqrt(n). On the alignment matrix of a roll
-    of 50,000 points, whose wanted values are 5e-13 |H|, this took the error from 3e-5 to 5e-7.
+    The projection onto the full basis has rounding errors of eps |H|, because the basis holds rough vectors; between
+    smooth vectors they are eps |H| / sqrt(n). For the alignment matrix of a roll of 50,000 points, with eigenvalues of
+    5e-13 |H|, this reduced the error from 3e-5 to 5e-7.
     """
     fresh = Basis(pencil, ritz, ritz.vectors.shape[1])
-    again, _ = fresh.ritz(fresh.size)
-    return Ritz(again.values, again.vectors, again.residuals, again.norm, settled)
+    ritz_again, _ = fresh.ritz(fresh.size)
+    return Ritz(ritz_again.values, ritz_again.vectors, ritz_again.residuals, ritz_again.norm, settled)
 
 
 def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
-    """Return as many orthonormal columns as ``block`` has, spanning what of it is orthogonal to the bases.
+    """Return orthonormal columns that span the part of ``block`` orthogonal to the bases, one for each column.
 
-    Columns that depend on the others become directions of rounding, which do no harm to the iteration.
+    Columns that depend on the others become directions of rounding, which do not harm the iteration.
     """
     for _ in range(3):
         lengths = np.linalg.norm(block, axis=0)
@@ -195,24 +195,24 @@ def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
     return block
 
 
-# Davidson with a polynomial of the matrix as the inverse: where nothing can be factored.
+# Davidson with a polynomial of the matrix as the inverse, for matrices that cannot be factored.
 
 N_BOUND_STEPS = 24
 """Lanczos steps for an upper bound of the spectrum."""
 STEPS_AND_GROWTH = ((9, 2), (9, 2), (27, 1), (81, 1))
-"""Davidson steps with each polynomial (nine fill the basis), and the least growth of the degree after them: Ritz values
-tell the next degree, and come down late."""
+"""Davidson steps with each polynomial (nine fill the basis), and the minimum growth of the degree after them: the next
+degree follows from the Ritz values, which converge late."""
 MIN_DEGREE, MAX_DEGREE = 40, 600
 """Degrees of the polynomials; the first has the least."""
 DEGREE_SHARE = 0.3
-"""Degree, relative to the root of norm / (largest Ritz value of the block), with which products were fewest."""
+"""Degree, relative to the root of norm / (largest Ritz value of the block), that needed the fewest products."""
 MAX_LACK = 3
-"""How many times the largest degree may be wanted: beyond, the steps would be hundreds."""
+"""Required degree, as a multiple of the largest, beyond which hundreds of steps would be needed."""
 FLAT_DEGREES = 3.0
-"""From 9 / degree^2 of the norm upwards the polynomial is nearly 1/x (to exp(-6)), below it is bounded."""
+"""Above 9 / degree^2 of the norm the polynomial is nearly 1/x (to exp(-6)); below it is bounded."""
 N_NEAR_ROWS = 512
-"""Rows near each other in the graph are put next to each other in runs of so many. Milliseconds of a product with
-eight columns, digits in 50-D, n = 70,000: 22 in the order of the data, 13 so, 14 in Cuthill and McKee's."""
+"""Rows are reordered so that runs of this many are near each other in the graph. Milliseconds of a product with eight
+columns, digits in 50-D, n = 70,000: 22 in the order of the data, 13 in this one, 14 in Cuthill and McKee's."""
 MIN_ROWS = 5000
 """Rows that a thread works on at a time."""
 
@@ -241,24 +241,24 @@ class ChebyshevInverse:
         order = compact_order(H.indptr.astype(np.int64), H.indices.astype(np.int32), N_NEAR_ROWS)
         if R is None:
             return cls(None, _compiled_form(H[order][:, order]), order, upper, MIN_DEGREE, run)
-        near = sp.csr_array(R)[:, order]
+        factor = sp.csr_array(R)[:, order]
         if R.shape[0] == R.shape[1]:
-            near = near[order]
-        return cls(_compiled_form(near), _compiled_form(near.T.tocsr()), order, upper, MIN_DEGREE, run)
+            factor = factor[order]
+        return cls(_compiled_form(factor), _compiled_form(factor.T.tocsr()), order, upper, MIN_DEGREE, run)
 
     def __call__(self, R: FloatArray) -> FloatArray:
         """Return approximately H^-1 R."""
         from manifoldry._numerics.kernels.chebyshev import N_COLUMNS_AT_ONCE
 
-        found = np.empty(R.shape)
+        result = np.empty(R.shape)
         lengths = np.linalg.norm(R, axis=0)
         for lo in range(0, R.shape[1], N_COLUMNS_AT_ONCE):
             block = slice(lo, min(lo + N_COLUMNS_AT_ONCE, R.shape[1]))
             width = block.stop - lo
             right = np.zeros((len(R), N_COLUMNS_AT_ONCE), dtype=np.float32)
             right[:, :width] = R[self.order, block] / np.where(lengths[block] > 0, lengths[block], 1.0)
-            found[self.order, block] = self._iterate(right)[:, :width]
-        return found
+            result[self.order, block] = self._iterate(right)[:, :width]
+        return result
 
     def _iterate(self, right: Any) -> Any:
         from manifoldry._numerics.kernels.chebyshev import chebyshev_rows
@@ -267,23 +267,23 @@ class ChebyshevInverse:
         middle, radius = (self.upper + lower) / 2, (self.upper - lower) / 2
         rows = 0 if self.right_factor is None else len(self.right_factor[0]) - 1
         image = np.empty((rows, right.shape[1]), dtype=np.float32)
-        now, after = right / np.float32(middle), np.empty_like(right)
-        change, ratio = now.copy(), radius / middle
+        current, updated = right / np.float32(middle), np.empty_like(right)
+        change, ratio = current.copy(), radius / middle
         for _ in range(self.degree - 1):
-            following = 1.0 / (2.0 * middle / radius - ratio)
-            keep, gain = np.float32(following * ratio), np.float32(2.0 * following / radius)
-            state = (*self.matrix, self._image(now, image), right, now, change, after, keep, gain)
+            next_ratio = 1.0 / (2.0 * middle / radius - ratio)
+            keep, gain = np.float32(next_ratio * ratio), np.float32(2.0 * next_ratio / radius)
+            state = (*self.matrix, self._image(current, image), right, current, change, updated, keep, gain)
             self.run.map(chebyshev_rows, [(*state, lo, hi) for lo, hi in self._ranges(len(right))])
-            now, after, ratio = after, now, following
-        return now
+            current, updated, ratio = updated, current, next_ratio
+        return current
 
-    def _image(self, now: Any, image: Any) -> Any:
-        """Return R now, written to ``image``, or what H itself is multiplied with."""
+    def _image(self, current: Any, image: Any) -> Any:
+        """Return R times ``current``, written to ``image``; without a factor, ``current`` itself."""
         from manifoldry._numerics.kernels.chebyshev import product_rows
 
         if self.right_factor is None:
-            return now
-        state = (*self.right_factor, now, image)
+            return current
+        state = (*self.right_factor, current, image)
         self.run.map(product_rows, [(*state, lo, hi) for lo, hi in self._ranges(len(image))])
         return image
 
@@ -301,27 +301,27 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     start = replace(best, vectors=_widened(best.vectors, pencil))
     tolerance = replace(tolerance, aim=tolerance.accept, angle=np.inf)
     factor = None if pencil.factor is None else pencil.factor @ scale
-    inverse, found = ChebyshevInverse.of(H, factor, upper, run), start
+    inverse, ritz = ChebyshevInverse.of(H, factor, upper, run), start
     for steps, growth in STEPS_AND_GROWTH:
-        found = davidson(pencil, found, k, inverse, steps, tolerance, run)
-        if found.settled:
+        ritz = davidson(pencil, ritz, k, inverse, steps, tolerance, run)
+        if ritz.settled:
             break
-        highest = max(float(found.values[-1]), upper * np.finfo(float).eps)
-        wanted = DEGREE_SHARE * float(np.sqrt(upper / highest))
-        if wanted > MAX_LACK * MAX_DEGREE:
+        highest = max(float(ritz.values[-1]), upper * np.finfo(float).eps)
+        degree = DEGREE_SHARE * float(np.sqrt(upper / highest))
+        if degree > MAX_LACK * MAX_DEGREE:
             break
-        inverse = replace(inverse, degree=int(min(max(wanted, growth * inverse.degree), MAX_DEGREE)))
-    return found
+        inverse = replace(inverse, degree=int(min(max(degree, growth * inverse.degree), MAX_DEGREE)))
+    return ritz
 
 
 def _compiled_form(A: Any) -> tuple[Any, Any, Any]:
-    """Return what the compiled loops take of a csr_array."""
+    """Return the arrays of a csr_array in the types of the compiled loops."""
     A.sort_indices()
     return A.indptr.astype(np.int64), A.indices.astype(np.uint32), A.data.astype(np.float32)
 
 
 def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
-    """Return the block with random columns up to a multiple of the lanes, whose products cost nothing more."""
+    """Return the block, filled up with random columns to a multiple of the lanes: their products cost nothing extra."""
     from manifoldry._numerics.kernels.chebyshev import N_COLUMNS_AT_ONCE
 
     more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
@@ -330,21 +330,21 @@ def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
 
 
 def upper_bound(H: Any) -> float:
-    """Return an upper bound of the largest eigenvalue, by a few Lanczos steps and the norm of what they leave.
+    """Return an upper bound of the largest eigenvalue, from a few Lanczos steps and the norm of the remainder.
 
     References: zhou2007
     """
     v = np.random.Generator(np.random.Philox(key=2)).standard_normal(H.shape[0])
     v /= np.linalg.norm(v)
-    diagonal, beside, before, beta = [], [], np.zeros_like(v), 0.0
+    diagonal, off_diagonal, previous, beta = [], [], np.zeros_like(v), 0.0
     for _ in range(min(N_BOUND_STEPS, H.shape[0])):
-        w = H @ v - beta * before
+        w = H @ v - beta * previous
         diagonal.append(float(v @ w))
         w -= diagonal[-1] * v
         beta = float(np.linalg.norm(w))
-        beside.append(beta)
+        off_diagonal.append(beta)
         if beta == 0.0:
             break
-        before, v = v, w / beta
-    T = np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1)
+        previous, v = v, w / beta
+    T = np.diag(diagonal) + np.diag(off_diagonal[:-1], 1) + np.diag(off_diagonal[:-1], -1)
     return float(np.linalg.eigvalsh(T)[-1]) + beta

@@ -15,19 +15,18 @@ from manifoldry._core.threads import blas_threads_for
 from manifoldry._core.values import Extension, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.eigen import largest, smallest
 from manifoldry._numerics.elbow import Suggestion, gap
-from manifoldry._numerics.geometry.affinity import Affinity
-from manifoldry._numerics.geometry.laplacian import LaplacianKind, laplacian
+from manifoldry._numerics.geometry.affinity import Affinity, LaplacianKind, laplacian
 from manifoldry._numerics.scaling import center_gram
 from manifoldry.graph._operations import components
 
 SPAN_RANK_TOL = 1e-8
-"""Share of the largest singular value below which a direction of the rows is rounding: a unit coordinate along it would
-magnify the rounding of the data, 1e-16, to more than 1e-8."""
+"""Share of the largest singular value below which a direction of the rows counts as rounding: a unit coordinate along
+it would magnify the rounding of the data, 1e-16, to more than 1e-8."""
 KERNEL_RANK_TOL = 1e-6
 """Share of a kernel's largest eigenvalue below which its range ends: kernels whose eigenvalues fall without a gap
 leave the eigenvectors at a cut uncertain by 1e-16 over that share."""
 MIN_EIGENPAIRS = 10
-"""Eigenpairs computed at least, so that there is a gap to see."""
+"""Minimum number of eigenpairs, so that a gap can be seen."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: 
         centered = center_gram((K + K.T) / 2, run)
         with blas_threads_for(len(centered)):
             values, vectors = np.linalg.eigh(centered)
-        kept = values > rank_tol * values[-1]
-        return FeatureRows(K, vectors[:, kept] / np.sqrt(values[kept]), features)
+        mask = values > rank_tol * values[-1]
+        return FeatureRows(K, vectors[:, mask] / np.sqrt(values[mask]), features)
 
 
 @dataclass(frozen=True)
@@ -111,12 +110,12 @@ def principal_span(
         weighted = inner if weights is None else inner * np.sqrt(D)[:, None]
         with blas_threads_for(min(weighted.shape), max(weighted.shape)):
             _, sigma, axes = np.linalg.svd(np.linalg.qr(weighted, mode="r"), full_matrices=False)
-        left = 1.0 - np.cumsum(sigma**2) / (sigma**2).sum()
-        before = np.concatenate([[1.0], left[:-1]])  # what the directions before this one leave
-        kept = (sigma > rows.rank_tol * sigma[0]) & ((before > 1.0 - variance) | (variance == 1.0))
-        axes = axes[kept].T
+        unexplained = 1.0 - np.cumsum(sigma**2) / (sigma**2).sum()
+        remaining = np.concatenate([[1.0], unexplained[:-1]])  # what the directions before this one leave
+        mask = (sigma > rows.rank_tol * sigma[0]) & ((remaining > 1.0 - variance) | (variance == 1.0))
+        axes = axes[mask].T
         directions = axes if rows.loadings is None else rows.loadings @ axes
-        return PrincipalSpan(mean, directions, inner @ axes, sigma[kept], rows.features)
+        return PrincipalSpan(mean, directions, inner @ axes, sigma[mask], rows.features)
 
 
 # Eigenpairs of graph Laplacians and of random walks on graphs, and the gap among their eigenvalues.
@@ -137,16 +136,16 @@ def laplacian_eigenpairs(W: Any, count: int, kind: LaplacianKind, run: Run) -> S
 def walk_eigenpairs(walk: Affinity, count: int, run: Run) -> Spectrum:
     r"""Return the leading eigenpairs of P after the constant, with :math:`\sum_i \pi_i \psi(i)^2 = 1`.
 
-    They are those of :math:`D^{-1/2} W D^{-1/2}`; a sparse one is turned over, :math:`I - D^{-1/2} W D^{-1/2}`, for
-    sparse solvers are made for the low end of a Laplacian.
+    They are those of :math:`D^{-1/2} W D^{-1/2}`. For a sparse W the lowest pairs of :math:`I - D^{-1/2} W D^{-1/2}`
+    are computed, because sparse solvers are made for the low end of a Laplacian.
     """
     A, roots = walk.symmetric, np.sqrt(walk.stationary)
     if issparse(A):
         flipped = smallest(diags_array(np.ones(len(roots))) - A, count, null=roots, run=run)
-        found = replace(flipped, values=1.0 - flipped.values, order="largest", dropped=1.0 - flipped.dropped)
+        spectrum = replace(flipped, values=1.0 - flipped.values, order="largest", dropped=1.0 - flipped.dropped)
     else:
-        found = largest(A, count, known=roots, run=run)
-    return replace(found, vectors=found.vectors / roots[:, None])
+        spectrum = largest(A, count, known=roots, run=run)
+    return replace(spectrum, vectors=spectrum.vectors / roots[:, None])
 
 
 def within_largest(graph: NeighborGraph, W: Any) -> Any:
@@ -160,6 +159,6 @@ def within_largest(graph: NeighborGraph, W: Any) -> Any:
 def eigengap(
     eigenvalues: Callable[[int], FloatArray], n_points: int, max_components: int, otherwise: Suggestion | None
 ) -> Suggestion:
-    """Return the number of eigenvalues before a clear gap, else ``otherwise``; ``eigenvalues(count)`` computes them."""
-    most = min(check.integer("max_components", max_components, 1), max(1, n_points - 2))
-    return gap(eigenvalues(min(most + 1, n_points - 1)), "eigenvalue", otherwise)
+    """Return the number of eigenvalues before a clear gap, or ``otherwise``; ``eigenvalues(count)`` computes them."""
+    max_count = min(check.integer("max_components", max_components, 1), max(1, n_points - 2))
+    return gap(eigenvalues(min(max_count + 1, n_points - 1)), "eigenvalue", otherwise)

@@ -1,4 +1,4 @@
-"""Eigenvectors carried by a handful of points, which are no coordinates: how they are told, skipped or prevented."""
+"""Localized eigenvectors, carried by a handful of points, are not coordinates: how to detect, skip or prevent them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from manifoldry._core.values import FloatArray, IntArray, Spectrum
 from manifoldry._numerics.eigen import GramMatrix, smallest
 
 N_SPARE = 4
-"""Eigenvectors computed beyond those wanted where one is localized: others of its kind are near."""
+"""Additional eigenvectors if one is localized: others of its kind are near."""
 N_SKIPPED = 12
-"""Localized eigenvectors of a Laplacian that are skipped at most."""
+"""Maximum number of localized eigenvectors of a Laplacian that are skipped."""
 MAX_ROUNDS = 4
-"""Number of times that points are held: enough for digits, faces, wines and cells, and each costs an eigenproblem."""
+"""Maximum number of rounds: enough for digits, faces, wines and cells; each costs an eigenproblem."""
 MAX_POINTS_FOR_ROUNDS = 10_000
-"""Number of points beyond which points are held once: an eigenproblem of 20,000 takes ten seconds and more."""
+"""Number of points above which there is one round: an eigenproblem of 20,000 points takes ten seconds and more."""
 MAX_HELD_SHARE = 0.05
-"""Share of the points that are held at most; beyond, the points that rule the coordinates are no exceptions."""
+"""Maximum share of held points; if more dominate the coordinates, they are not exceptions."""
 N_HOLDING_COLUMNS = 256
 """Columns of the holding map solved for at a time."""
 MIN_HOLDING_WEIGHT = 1e-6
-"""Smaller shares in the place of a held point are dropped: they would fill the matrix."""
+"""Smaller weights in the mean of a held point are dropped: they would fill the matrix."""
 
 
 def participation(vectors: FloatArray) -> FloatArray:
@@ -48,20 +48,23 @@ def participation(vectors: FloatArray) -> FloatArray:
 def skip_localized(
     pairs: Callable[[int], Spectrum], count: int, most: int, least: float
 ) -> tuple[Spectrum, dict[str, Any]]:
-    """Return the first ``count`` eigenpairs that a share ``least`` of the points carries, and notes of the others.
+    """Return the first ``count`` eigenpairs carried by at least the share ``least`` of the points, and diagnostics.
 
-    ``pairs(m)`` computes the first m of at most ``most``. Where there are too few of those wanted, localized ones stay.
+    ``pairs(m)`` computes the first m of at most ``most``. If there are too few such pairs, localized ones are kept.
     """
-    found = pairs(count)
-    if not (participation(found.vectors) < least).any():
-        return found, {}
-    found = pairs(min(count + N_SKIPPED, most))
-    shares = participation(found.vectors)
-    # The wanted ones in their order, then the localized ones in theirs.
+    spectrum = pairs(count)
+    if not (participation(spectrum.vectors) < least).any():
+        return spectrum, {}
+    spectrum = pairs(min(count + N_SKIPPED, most))
+    shares = participation(spectrum.vectors)
+    # A stable sort puts the localized ones last and keeps the order of the others.
     chosen = np.sort(np.argsort(shares < least, kind="stable")[:count])
     skipped = int(chosen.max()) + 1 - count
     chosen_pairs = replace(
-        found, values=found.values[chosen], vectors=found.vectors[:, chosen], residuals=found.residuals[chosen]
+        spectrum,
+        values=spectrum.values[chosen],
+        vectors=spectrum.vectors[:, chosen],
+        residuals=spectrum.residuals[chosen],
     )
     remarks = []
     if skipped:
@@ -75,7 +78,7 @@ def skip_localized(
 
 @dataclass(frozen=True)
 class Aligned:
-    """Eigenpairs of an alignment matrix, the coordinates (centered, Y'Y = nI), and notes of points that were held."""
+    """Eigenpairs of an alignment matrix, the coordinates (centered, Y'Y = nI), and diagnostics of held points."""
 
     spectrum: Spectrum
     coordinates: FloatArray
@@ -87,10 +90,10 @@ def aligned_eigenvectors(
 ) -> Aligned:
     r"""Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
 
-    An alignment matrix M hardly constrains a point, or a small clump, that no neighborhood but its own contains, and
-    has an eigenvector for each. Such points are held: each is the mean of its neighbors, weighted by
-    ``affinities``, :math:`y = E u` with the others at u, and the eigenvectors are those of :math:`E^T M E`. Where no
-    eigenvector is localized that is M itself. ``guess`` (n, m) holds approximate coordinates to begin with.
+    An alignment matrix M hardly constrains a point, or a small clump, that belongs to no neighborhood but its own, and
+    has an eigenvector for each. Such points are held at the mean of their neighbors, weighted by ``affinities``:
+    :math:`y = E u` with the other points at u, and the eigenvectors are those of :math:`E^T M E`. If no eigenvector is
+    localized this is M itself. ``guess`` (n, m) holds approximate coordinates to start with.
     """
     n = matrix.shape[0]
     spectrum, Y = bottom_eigenvectors(matrix, count, run, guess)
@@ -98,15 +101,15 @@ def aligned_eigenvectors(
     if not (shares < least).any():
         return Aligned(spectrum, Y, {})
     free, spread, held = np.arange(n), None, np.empty(0, dtype=np.int64)
-    found, _ = bottom_eigenvectors(matrix, min(count + N_SPARE, n - 1), run)
+    wider, _ = bottom_eigenvectors(matrix, min(count + N_SPARE, n - 1), run)
     for _ in range(MAX_ROUNDS if n <= MAX_POINTS_FOR_ROUNDS else 1):
-        more = np.union1d(held, free[_carriers(found.vectors, least)])
+        more = np.union1d(held, free[_carriers(wider.vectors, least)])
         if len(more) > MAX_HELD_SHARE * n:
             break
         held = more
         spread, free = holding_map(affinities, held)
-        found, _ = bottom_eigenvectors(_restricted(matrix, spread), min(count + N_SPARE, len(free) - 1), run)
-        spectrum = found.head(count)
+        wider, _ = bottom_eigenvectors(_restricted(matrix, spread), min(count + N_SPARE, len(free) - 1), run)
+        spectrum = wider.head(count)
         shares = participation(spectrum.vectors)
         if not (shares < least).any():
             break
@@ -116,8 +119,8 @@ def aligned_eigenvectors(
     remarks = []
     if len(held):
         remarks.append(
-            f"{len(held)} of {n} points (outliers, small clumps) would have had coordinates of their own, and were "
-            "put at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 frees them."
+            f"{len(held)} of {n} points (outliers, small clumps) would have dominated a coordinate, and were placed at "
+            "the weighted mean of their neighbors; use more neighbors, or min_participation=0 to disable this."
         )
     advice = tuple(_still_localized(shares, least))
     return Aligned(spectrum, Y, {"held_points": len(held), "advice": advice, "remarks": tuple(remarks)})
@@ -133,8 +136,8 @@ def _restricted(matrix: Any, spread: csr_array) -> Any:
 def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntArray]:
     r"""Return the matrix E (n, free) that puts held points at the weighted means of their neighbors, and the free ones.
 
-    With the walk P along the affinities, :math:`(I - P_{hh})\, y_h = P_{hf}\, y_f`: a held point among held ones
-    gets the mean of the free points that a walk from it first meets.
+    With the random walk P along the affinities, :math:`(I - P_{hh})\, y_h = P_{hf}\, y_f`: a held point gets the mean
+    of the free points that a walk from it reaches first.
     """
     n = affinities.shape[0]
     free = np.setdiff1d(np.arange(n), held)
@@ -142,15 +145,15 @@ def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntAr
     walk = csr_array(diags_array(1.0 / np.asarray(rows.sum(axis=1)).reshape(-1)) @ rows)
     factor = splu(csc_array(eye_array(len(held)) - walk[:, held]))
     outward = csc_array(walk[:, free])
-    met = np.flatnonzero(np.diff(outward.indptr))
+    reached = np.flatnonzero(np.diff(outward.indptr))
     data, row, column = [np.empty(0)], [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for lo in range(0, len(met), N_HOLDING_COLUMNS):
-        columns = met[lo : lo + N_HOLDING_COLUMNS]
+    for lo in range(0, len(reached), N_HOLDING_COLUMNS):
+        columns = reached[lo : lo + N_HOLDING_COLUMNS]
         shares = factor.solve(outward[:, columns].toarray())
-        kept = np.nonzero(shares > MIN_HOLDING_WEIGHT)
-        data.append(shares[kept])
-        row.append(kept[0])
-        column.append(columns[kept[1]])
+        significant = np.nonzero(shares > MIN_HOLDING_WEIGHT)
+        data.append(shares[significant])
+        row.append(significant[0])
+        column.append(columns[significant[1]])
     entries = (np.concatenate(data), (np.concatenate(row), np.concatenate(column)))
     means = csr_array(entries, shape=(len(held), len(free)))
     means = diags_array(1.0 / np.asarray(means.sum(axis=1)).reshape(-1)) @ means  # what was dropped
@@ -159,7 +162,7 @@ def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntAr
 
 
 def _carriers(vectors: FloatArray, least: float) -> IntArray:
-    """Return the points that carry the localized columns: of each as many as its participation counts."""
+    """Return the points that carry the localized columns: for each column as many as its participation."""
     n = len(vectors)
     shares = participation(vectors)
     localized = np.flatnonzero(shares < least)
@@ -168,27 +171,24 @@ def _carriers(vectors: FloatArray, least: float) -> IntArray:
 
 
 def _standardized(coordinates: FloatArray) -> FloatArray:
-    """Return centered coordinates with Y'Y = nI, by the symmetric matrix nearest to none."""
+    """Return centered coordinates with Y'Y = nI, by a symmetric transformation."""
     Y = coordinates - coordinates.mean(axis=0)
     values, vectors = np.linalg.eigh(Y.T @ Y / len(Y))
-    result: FloatArray = Y @ (vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))) @ vectors.T
-    return result
+    return Y @ (vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))) @ vectors.T
 
 
 def _still_localized(shares: FloatArray, least: float) -> list[str]:
-    few = int(np.count_nonzero(shares < least))
-    if not few:
+    count = int(np.count_nonzero(shares < least))
+    if not count:
         return []
     return [
-        f"{few} coordinate{'s are' if few > 1 else ' is'} carried by less than {least:.0%} of the points; "
+        f"{count} coordinate{'s are' if count > 1 else ' is'} carried by less than {least:.0%} of the points; "
         "inspect the points farthest out, and try more neighbors."
     ]
 
 
-# Bottom eigenvectors of an alignment matrix, the layout of locally linear embedding and its relatives.
-
 TOLERABLE_RESIDUAL = 1e-4
-"""Relative residual with which a layout is still given, with a warning, where no solver that fits does better."""
+"""Relative residual up to which a layout is returned, with a warning, if no solver does better."""
 
 
 def bottom_eigenvectors(
@@ -196,7 +196,7 @@ def bottom_eigenvectors(
 ) -> tuple[Spectrum, FloatArray]:
     """Return the lowest eigenpairs of a matrix that annihilates the constant, without it, and coordinates Y'Y = nI.
 
-    ``guess`` (n, m) holds approximate coordinates to begin with.
+    ``guess`` (n, m) holds approximate coordinates to start with.
     """
     n = matrix.shape[0]
     constant = np.full(n, 1 / np.sqrt(n))

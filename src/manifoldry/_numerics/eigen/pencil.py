@@ -94,7 +94,7 @@ class Root:
         if not ((pivots > 0).all() and np.array_equal(lu.perm_r, lu.perm_c)):
             raise ValueError(_NOT_DEFINITE)
         # SuperLU gives M = L D L' with M[perm[i], perm[j]] = B[i, j].
-        perm, back = lu.perm_c, np.argsort(lu.perm_c)
+        perm, inverse = lu.perm_c, np.argsort(lu.perm_c)
         F = sp.csr_array(lu.L @ sp.diags_array(np.sqrt(pivots)))
         Ft = sp.csr_array(F.T)
 
@@ -102,10 +102,10 @@ class Root:
             return (F @ X)[perm]
 
         def times_t(X: FloatArray) -> FloatArray:
-            return Ft @ X[back]
+            return Ft @ X[inverse]
 
         def solve(X: FloatArray) -> FloatArray:
-            return spsolve_triangular(F, X[back], lower=True)
+            return spsolve_triangular(F, X[inverse], lower=True)
 
         def solve_t(X: FloatArray) -> FloatArray:
             return spsolve_triangular(Ft, X, lower=False)[perm]
@@ -122,7 +122,7 @@ def _same(X: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class GramMatrix:
-    """A sparse A = R'R with its factor R of fewer entries, for the solver that needs thousands of products."""
+    """A sparse A = R'R with its sparser factor R, for the solver that needs thousands of products."""
 
     matrix: Any
     factor: Any
@@ -143,9 +143,9 @@ class GramMatrix:
 class Pencil:
     """The ordinary problem H u = theta u with H = sign * C^-1 A C^-T, B = C C', u = C' v.
 
-    Its *lowest* pairs are wanted: the sign turns the largest pairs of A into those. A is dense, csr_array or a
+    The solvers compute its *lowest* pairs; the sign turns the largest pairs of A into these. A is dense, csr_array or a
     LinearOperator; the mass B is None for the identity, a vector for a diagonal, dense or csr_array. ``known`` are
-    orthonormal eigenvectors of H to keep out of the search. Products with a dense A go over the threads of ``run``.
+    orthonormal eigenvectors of H that are excluded. Products with a dense A use the threads of ``run``.
     ``factor`` is None or a sparse R with A = R'R.
     """
 
@@ -231,7 +231,7 @@ class Pencil:
         return np.ones(self.n) if self.B is None else self.B
 
     def part(self, members: IntArray, known: FloatArray) -> Pencil:
-        """Return the diagonal block of ``members``, which nothing outside touches; ``known`` are vectors of (A, B)."""
+        """Return the diagonal block of ``members``, a connected component; ``known`` are vectors of (A, B)."""
         if sp.issparse(self.B):
             B = self.B[members][:, members]
         else:
@@ -257,10 +257,10 @@ def product(A: Any, X: FloatArray, run: Run) -> FloatArray:
 
 
 def require_sound(form: FloatArray, image: FloatArray, norm: float, eps: float) -> None:
-    """Refuse a form V'HV, made from the image HV, that is not finite, not symmetric or out of range."""
+    """Check that a form V'HV, computed from the image HV, is finite, symmetric and in range."""
     if not np.isfinite(form).all():
         raise np.linalg.LinAlgError(
-            "A product with A gave NaN or infinite numbers; check A and the data it was made from."
+            "A product with A gave NaN or infinite numbers; check A and the data it was computed from."
         )
     scale = max(norm, float(np.abs(image).max(initial=0.0)) * len(image) ** 0.5)
     if scale > 0 and not 1 / MAX_MATRIX_NORM < scale < MAX_MATRIX_NORM:
@@ -278,7 +278,7 @@ def column_space(X: FloatArray) -> FloatArray:
 
 
 def _operand(A: Any, name: str) -> Any:
-    """Return a square sparse, dense or matrix-free operand in a floating type; the caller's is untouched."""
+    """Return a square sparse, dense or matrix-free operand in a floating type; the argument is unchanged."""
     if not isinstance(A, LinearOperator):
         A = sp.csr_array(A, dtype=np.float64) if sp.issparse(A) else np.asarray(A)
         A = A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)

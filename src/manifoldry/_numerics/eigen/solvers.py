@@ -20,24 +20,24 @@ from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polyn
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 
 Solver = Callable[[Pencil, Ritz, int, Tolerance, Run], Ritz | None]
-"""Improves the Ritz pairs found so far; returns None where it does not apply to the pencil."""
+"""Improves the best Ritz pairs so far; returns None if it does not apply to the pencil."""
 
 MAX_LAPACK_SIZE = 400
-"""Maximum order for LAPACK, which cannot fail, first. Milliseconds for 4 pairs of a dense matrix,
-LAPACK and Krylov: n = 300 6, 5; 450 10, 7; 1,000 83, 12; 2,000 323, 43. For 3 pairs of a graph Laplacian,
-LAPACK and the other solvers: n = 300 6, 11; 450 16, 13; 1,000 96, 18; 2,000 363, 28."""
+"""Maximum order at which LAPACK, which cannot fail, is tried first. Milliseconds for 4 pairs of a dense matrix, LAPACK
+and Krylov: n = 300 6, 5; 450 10, 7; 1,000 83, 12; 2,000 323, 43. For 3 pairs of a graph Laplacian, LAPACK and the other
+solvers: n = 300 6, 11; 450 16, 13; 1,000 96, 18; 2,000 363, 28."""
 
 MAX_LAPACK_RATIO = 50
-"""LAPACK also where the order is at most this many times k: a Krylov basis would be as large."""
+"""LAPACK is also used if the order is at most this many times k: a Krylov basis would be as large."""
 
 N_GUARD_VECTORS = 2
-"""Vectors in the block beyond the k wanted; the last of a block converges slowest."""
+"""Additional vectors in the block; the last of a block converges slowest."""
 
 MIN_DENSE_BLOCK = 8
 """Minimum block size for a dense A: a product costs 8 columns little more than 4 (n = 10,000: 47 and 41 ms)."""
 
 RELATIVE_SHIFT = 1e-15
-"""Distance of the shift from the spectrum, relative to the norm: just above rounding, below the values wanted.
+"""Distance of the shift from the spectrum, relative to the norm: just above rounding, below the lowest eigenvalues.
 Alignment matrices of a roll have their second value at 4e-9 |A| (n = 2,000) and 5e-13 |A| (n = 50,000).
 Shifts from 2e-16 to 1e-14 gave the same vectors there in as many steps."""
 
@@ -65,51 +65,44 @@ MAX_SHIFT_INVERT_STEPS, MAX_MULTIGRID_STEPS = 40, 250
 random data in 50-D; 24 to 140 with multigrid."""
 
 MULTIGRID_FIRST_TOL = 1e-6
-"""Tolerance from which multigrid is tried before a factorization: a few of its steps cost less. Seconds at 1e-2,
+"""Tolerance above which multigrid is tried before a factorization: a few of its steps cost less. Seconds at 1e-2,
 affinities of 10,000 digits: 0.3 and 11."""
 
 FACTOR_OPERATIONS_PER_SECOND = 3e9
-"""For w^3 operations of a sparse factor with a widest level of w points, as above."""
+"""Speed for the w^3 operations of a sparse factor with a widest level of w points, as above."""
 
 MAX_FACTOR_HOURS = 1.0
-"""Longest predicted factorization that a method begins which cannot do without."""
+"""Longest predicted factorization that is started by a method that cannot do without it."""
 
 MAX_SHIFTS = 3
 """Maximum number of factorizations, each with a shift nearer to the spectrum."""
 
 
 def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None = None) -> tuple[Ritz, str]:
-    """Return the k lowest pairs of a pencil and the name of the solver that gave them.
+    """Return the k lowest pairs of a pencil and the name of the solver that found them.
 
-    ``guess`` (n, m) holds approximate eigenvectors to begin with, times C' of the mass matrix.
+    The solvers are tried in turn, each from the best block so far. Acceptable residuals end the search if the iteration
+    converged; otherwise the next solvers may still improve them. ``guess`` (n, m) holds approximate eigenvectors to
+    start with, times C' of the mass matrix.
     """
-    # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
-    with one_blas_thread():
-        return _try_solvers(pencil, k, tolerance, run, guess)
-
-
-def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None) -> tuple[Ritz, str]:
-    """Try the solvers in turn.
-
-    Each starts from the best block so far. Accepted residuals end the search at once if the iteration converged;
-    otherwise the next solvers may still improve them.
-    """
-    narrowest = 1 if pencil.sparse else MIN_DENSE_BLOCK
-    width = min(max(k + N_GUARD_VECTORS, narrowest), pencil.n - pencil.known.shape[1])
+    min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
+    width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
     if guess is not None:
         start[:, : guess.shape[1]] = guess[:, :width]
     best = Ritz(np.zeros(width), start, np.full(width, np.inf), 0.0)
     name, tried = "", []
-    for title, solver in _solver_sequence(pencil, k, tolerance):
-        found = solver(pencil, best, k, tolerance, run)
-        if found is None:
-            continue
-        tried.append(title)
-        if found.error(k) < best.error(k) or not name:
-            best, name = found, title
-        if best.settled and best.error(k) <= tolerance.accept:
-            return best, name
+    # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
+    with one_blas_thread():
+        for title, solver in _solver_sequence(pencil, k, tolerance):
+            ritz = solver(pencil, best, k, tolerance, run)
+            if ritz is None:
+                continue
+            tried.append(title)
+            if ritz.error(k) < best.error(k) or not name:
+                best, name = ritz, title
+            if best.settled and best.error(k) <= tolerance.accept:
+                return best, name
     if best.error(k) <= max(tolerance.accept, tolerance.tolerable):
         return best, name
     raise np.linalg.LinAlgError(
@@ -211,7 +204,7 @@ def _factor(pencil: Pencil, run: Run) -> str | None:
 
 
 def announce_factor(pattern: Any, run: Run, instead: str) -> None:
-    """Tell the memory of a sparse factor before it is computed; refuse one that is not available or takes hours."""
+    """Announce the memory of a sparse factor; raise an error if it is not available or factoring would take hours."""
     entries, widest = predicted_fill(pattern)
     run.announce("matrix factor", BYTES_PER_ENTRY * entries, instead)
     hours = widest**3 / FACTOR_OPERATIONS_PER_SECOND / 3600
@@ -225,12 +218,11 @@ def announce_factor(pattern: Any, run: Run, instead: str) -> None:
 def predicted_fill(pattern: Any) -> tuple[int, int]:
     """Return an upper estimate of the nonzeros of a sparse factor, and the widest breadth-first level.
 
-    Levels of a search from a far end are separators of the graph. Eliminating them one after another
-    fills at most the sum of w_i w_{i+1} + w_i^2 / 2; nested dissection fills about w^2 log2(n) / 2 for the
-    widest level w, or about nnz log2(n) / 2 where the graph is long and thin. The lesser of the two guesses
-    was 1.4 to 3.7 times the entries of L that SuperLU made, for neighbor graphs (10 neighbors) and
-    alignment matrices (13) of cubes in 2, 3, 5 and 50 dimensions, strips, rolls and noisy curves,
-    n = 2,000 to 100,000.
+    Levels of a search from a far end are separators of the graph. Eliminating them one after another fills at most the
+    sum of w_i w_{i+1} + w_i^2 / 2; nested dissection fills about w^2 log2(n) / 2 for the widest level w, or about
+    nnz log2(n) / 2 for a long and thin graph. The smaller of the two estimates was 1.4 to 3.7 times the entries of
+    SuperLU's L, for neighbor graphs (10 neighbors) and alignment matrices (13) of cubes in 2, 3, 5 and 50 dimensions,
+    strips, rolls and noisy curves, n = 2,000 to 100,000.
 
     References: george1973
     """
@@ -280,15 +272,15 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
     run.announce("dense eigenproblem", 24 * pencil.n**2)
     H, N = pencil.dense(), pencil.known
     norm = float(min(np.linalg.norm(H), np.linalg.norm(H, 1)))
-    # LAPACK's pivots are guarded by absolute numbers: by a power of two, which rounds nothing, the norm comes near 1.
+    # LAPACK guards its pivots by absolute numbers, so the norm is scaled to about 1, exactly, by a power of two.
     unit = 2.0 ** np.frexp(norm)[1]
     H /= unit
     if N.shape[1]:
         H -= N @ (N.T @ H)
         H -= (H @ N) @ N.T
         H += 2 * (norm / unit) * (N @ N.T)
-    found = None
-    # For a subset LAPACK iterates inversely, fast, and may give two vectors of a multiple value as one.
+    ritz = None
+    # For a subset LAPACK uses inverse iteration: fast, but two vectors of a multiple eigenvalue may coincide.
     for options in ({"subset_by_index": (0, k - 1)}, {"driver": "evd"}):
         try:
             with blas_threads_for(pencil.n):
@@ -296,7 +288,7 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
         except np.linalg.LinAlgError:
             continue
         pairs = Ritz(unit * values[:k], vectors[:, :k], np.zeros(k), norm)
-        found = rayleigh_ritz(pencil, pairs, settled=True)
-        if found.error(k) <= tolerance.accept:
+        ritz = rayleigh_ritz(pencil, pairs, settled=True)
+        if ritz.error(k) <= tolerance.accept:
             break
-    return found
+    return ritz

@@ -1,4 +1,4 @@
-"""Nystrom's formula for affinities: a new point is a weighted mean of its neighbors, divided by the eigenvalue."""
+"""New points by their affinities to fitted ones: Nystrom's formula, and descent against the frozen layout of SNE."""
 
 from __future__ import annotations
 
@@ -11,10 +11,21 @@ import numpy as np
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, Extension, FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.descent.divergence import MIN_POTENTIAL
+from manifoldry._numerics.descent.leave_one_out import JointLeftOut
+from manifoldry._numerics.descent.optimizer import descend_rows
 from manifoldry._numerics.extension.components import LonePoint, embed_pieces
 from manifoldry._numerics.extension.distances import FittedDistances
-from manifoldry._numerics.geometry.affinity import MIN_EDGE_AFFINITY, Bandwidth, Bandwidths, affinity_lengths, gaussian
-from manifoldry._numerics.geometry.laplacian import LaplacianKind
+from manifoldry._numerics.geometry.affinity import (
+    MIN_EDGE_AFFINITY,
+    Bandwidth,
+    Bandwidths,
+    LaplacianKind,
+    affinity_lengths,
+    gaussian,
+)
+from manifoldry._numerics.geometry.neighbor_affinity import NEIGHBORS_PER_PERPLEXITY, probability_rows
+from manifoldry._numerics.repulsion import LayoutKernel, Potential, choose_repulsion
 from manifoldry.graph._operations import Policy, symmetrize
 from manifoldry.graph._sample import Sample
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
@@ -30,35 +41,15 @@ AFFINITY_BLOCK = 4_000_000
 
 @dataclass(frozen=True)
 class LaplacianNystrom:
-    r"""Eigenvectors of a Laplacian at new points.
+    r"""Eigenvectors of a Laplacian at new points (bengio2004).
 
-    :math:`L v = \lambda D v` at a new point reads
-    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalized
-    Laplacian, :math:`1 - \lambda / d(x)` stands for :math:`1 - \lambda`. A new point at no distance from a fitted one
-    takes its place.
+    :math:`L v = \lambda D v` at a new point reads :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with
+    :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalized Laplacian, :math:`1 - \lambda / d(x)` replaces :math:`1 -
+    \lambda`. A new point at distance 0 from a fitted one gets its coordinates, unless the affinities were given
+    (``coincide`` is False).
 
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the neighbors.
-    bandwidth : float or Bandwidths
-        Of the Gaussian; a new point has its own by its neighbors where the fitted ones have.
-    strongest : float
-        The affinity of length 0.
-    coordinates : ndarray of shape (n, d)
-        Of the fitted points.
-    values : ndarray of shape (d,)
-        Eigenvalues of the Laplacian.
-    kind : {"random_walk", "symmetric", "unnormalized"}
-        Which Laplacian.
-    degrees : ndarray of shape (n,)
-        Of the fitted points.
-    coincide : bool
-        Whether length 0 means the same place, as it does unless the affinities were given.
-
-    Notes
-    -----
-    References: bengio2004.
+    ``strongest`` is the affinity of length 0. ``coordinates`` (n, d) and ``degrees`` (n,) are those of the fitted
+    points, ``values`` (d,) the eigenvalues. If the fitted points have their own bandwidths, a new point has one too.
     """
 
     index: NeighborIndex
@@ -71,44 +62,28 @@ class LaplacianNystrom:
     coincide: bool = True
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points; one without any neighbor has no place (NaN)."""
+        """Return the coordinates of new points; NaN without any neighbor."""
         neighbors, lengths = self.index.query(X, run)
         scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
-        affinities = self.strongest * neighbor_affinities(neighbors, lengths, scale)
+        affinities = self.strongest * _neighbor_affinities(neighbors, lengths, scale)
         degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         smoothed = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
         ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalized" else self.values
-        placed = weighted_means(neighbors, affinities, smoothed) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
+        result = _weighted_means(neighbors, affinities, smoothed) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
         if symmetric:
-            placed *= np.sqrt(degrees)
-        return _at_copies(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
+            result *= np.sqrt(degrees)
+        return _at_copies(result, neighbors, lengths, self.coordinates) if self.coincide else result
 
 
 @dataclass(frozen=True)
 class DiffusionNystrom:
     r"""Diffusion coordinates at new points: :math:`y_k(x) = \lambda_k^{-1} \sum_j p(x, j) y_k(j)`.
 
-    The walk from x goes to the fitted points with probabilities proportional to :math:`k(x, j) q_j^{-\alpha}`; the
-    density at x itself cancels. A new point at no distance from a fitted one takes its place.
+    The walk from x goes to the fitted points with probabilities proportional to :math:`k(x, j) q_j^{-\alpha}` (the
+    ``density_factors``); the density at x itself cancels. A new point at distance 0 from a fitted one gets its
+    coordinates. ``distances`` to all fitted points are needed for the complete kernel only.
 
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the neighbors.
-    bandwidth : float or Bandwidths
-        One for all, or one per fitted point; a new point then has its own, by its neighbors.
-    density_factors : ndarray of shape (n,)
-        The factors :math:`q_j^{-\alpha}`.
-    coordinates : ndarray of shape (n, d)
-        Of the fitted points.
-    values : ndarray of shape (d,)
-        Eigenvalues of the walk.
-    distances : FittedDistances, optional
-        To all fitted points, for the complete kernel; the sparse one needs only neighbors.
-
-    Notes
-    -----
     References: bengio2004, coifman2006.
     """
 
@@ -120,20 +95,22 @@ class DiffusionNystrom:
     distances: FittedDistances | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points; one without any neighbor has no place (NaN)."""
+        """Return the coordinates of new points; NaN without any neighbor."""
         neighbors, lengths = self.index.query(X, run)
         if self.distances is None:
             scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
-            affinities = neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
-            means = weighted_means(neighbors, affinities, self.coordinates)
+            affinities = _neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
+            means = _weighted_means(neighbors, affinities, self.coordinates)
         else:
             rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
             parts = [
                 self._complete_means(self.distances(X[lo:hi], run), neighbors[lo:hi], lengths[lo:hi]) for lo, hi in rows
             ]
             means = np.concatenate([np.empty((0, len(self.values))), *parts])
-        placed = means / _divisors(self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR)
-        return _at_copies(placed, neighbors, lengths, self.coordinates)
+        coordinates = means / _divisors(
+            self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR
+        )
+        return _at_copies(coordinates, neighbors, lengths, self.coordinates)
 
     def _complete_means(self, distances: FloatArray, neighbors: IntArray, lengths: FloatArray) -> FloatArray:
         scale: float | FloatArray
@@ -142,21 +119,21 @@ class DiffusionNystrom:
         else:
             scale = self.bandwidth
         scaled = distances / scale
-        # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
+        # Divided by the nearest affinity, so that not all vanish however far the point is.
         exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
         affinities = np.exp(exponents) * self.density_factors
-        # Not a matrix product, whose rounding would depend on how many points are placed together.
+        # Not a matrix product: its rounding would depend on the number of new points.
         return np.einsum("ij,jc->ic", affinities / affinities.sum(axis=1, keepdims=True), self.coordinates)
 
 
-def neighbor_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
+def _neighbor_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     """Return Gaussian affinities to the listed neighbors (m, width), never below those of the fitted edges."""
     listed = neighbors >= 0
     affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), MIN_EDGE_AFFINITY)
     return np.where(listed, affinities, 0.0)
 
 
-def weighted_means(neighbors: IntArray, affinities: FloatArray, coordinates: FloatArray) -> FloatArray:
+def _weighted_means(neighbors: IntArray, affinities: FloatArray, coordinates: FloatArray) -> FloatArray:
     """Return the mean of the listed rows of ``coordinates``, weighted by the affinities; NaN where there are none."""
     means = np.zeros((len(neighbors), coordinates.shape[1]))
     for column in range(neighbors.shape[1]):
@@ -176,31 +153,26 @@ def _edge_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwi
     return bandwidth.between(bandwidth.of_new(lengths, neighbors)[0][:, None], bandwidth.own[neighbors])
 
 
-def _at_copies(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:
-    """Return the places with those of the fitted points where new ones coincide with them."""
+def _at_copies(result: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:
+    """Return the coordinates, with those of the fitted points where new ones coincide with them."""
     nearest = np.argmin(lengths, axis=1)
-    rows = np.arange(len(placed))
-    same = lengths[rows, nearest] == 0
-    return np.where(same[:, None], coordinates[neighbors[rows, nearest]], placed)
+    rows = np.arange(len(result))
+    coincident = lengths[rows, nearest] == 0
+    return np.where(coincident[:, None], coordinates[neighbors[rows, nearest]], result)
 
 
 @dataclass(frozen=True)
 class AffinityExtension:
-    """New points given by their affinities to the fitted ones, placed by the lengths that stand for these.
+    """New points given by affinities to the fitted ones, mapped by equivalent lengths.
 
-    Parameters
-    ----------
-    strongest : float
-        The affinity of length 0.
-    extension : callable
-        Places new points by a sparse matrix of lengths.
+    ``strongest`` is the affinity of length 0; ``extension`` maps new points given by a sparse matrix of lengths.
     """
 
     strongest: float
     extension: Extension
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         if X.shape[0] and X.min() < 0:
             raise ValueError(f"Affinities must be non-negative; got {X.min():g} among them.")
         lengths: Any = affinity_lengths(X, self.strongest)
@@ -210,18 +182,10 @@ class AffinityExtension:
 def embed_affinities(
     W: Any, rule: NeighborRule, embed: Callable[..., Embedding], n_components: int, disconnected: Policy, run: Run
 ) -> Embedding:
-    """Embed a graph given by its affinities, which take the way of lengths.
+    """Embed a graph given by its symmetric affinities W (n, n), through equivalent lengths.
 
-    Parameters
-    ----------
-    W : array or sparse matrix of shape (n, n)
-        Symmetric affinities.
-    rule : NeighborRule
-        Whose radius bounds the lengths.
-    embed : callable
-        Embeds a connected sample, ``embed(sample, n_components, run, strongest=...)`` with the affinity of length 0.
-    n_components, disconnected, run
-        As in `embed_pieces`.
+    The radius of the ``rule`` bounds the lengths. ``embed(sample, n_components, run, strongest=...)`` embeds a
+    connected sample, given the affinity of length 0.
     """
     if isinstance(W, NeighborGraph):
         raise ValueError("metric='affinity' needs a matrix of affinities; got a neighbor graph, which has lengths.")
@@ -234,8 +198,107 @@ def embed_affinities(
 
 
 def embed_copies(sample: Sample, n_components: int, affinities: Any) -> Embedding | None:
-    """Return the embedding of copies of one point, all at the origin; None where the points are not all one."""
+    """Return the embedding of copies of one point, all at the origin; None if the points differ."""
     if sample.X is None or sample.graph.lengths.any():
         return None
     fitted = {"affinity_matrix_": affinities}
     return Embedding(np.zeros((sample.n_points, n_components)), extension=LonePoint(n_components), fitted=fitted)
+
+
+PAIRS_PER_BLOCK = 1_000_000
+"""Pairs of listed neighbors in memory at a time."""
+
+
+@dataclass(frozen=True)
+class DivergencePlacement:
+    r"""The position y of least divergence :math:`-\sum_j p_j \ln w(\|y - y_j\|^2) + \ln \phi(y)` of each new point.
+
+    p are its conditional probabilities over the fitted points, w is the kernel, and :math:`\phi` the potential of the
+    layout. New points do not change it, so that a batch gives the same as its points one by one (policar2023). A new
+    point that coincides with a fitted one gets its coordinates. ``joint``: the layout was fitted to joint
+    probabilities.
+    """
+
+    index: NeighborIndex
+    layout: FloatArray
+    kernel: LayoutKernel
+    potential: Potential
+    perplexity: float
+    joint: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        index: NeighborIndex,
+        layout: FloatArray,
+        kernel: LayoutKernel,
+        perplexity: float,
+        run: Run,
+        joint: bool = True,
+    ) -> DivergencePlacement:
+        """Return the extension of a finished layout."""
+        potential = choose_repulsion(kernel, *layout.shape).potential(layout, None, run)
+        index = index.narrowed(int(np.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)))
+        return cls(index, layout, kernel, potential, perplexity, joint)
+
+    def _check_loaded(self) -> None:
+        """Check that potential and layout have the same dimension: compiled loops check no index."""
+        exact = getattr(self.potential, "layout", self.potential)
+        if hasattr(exact, "columns") and len(exact.columns) != self.layout.shape[1]:
+            raise ValueError(f"A layout of {self.layout.shape[1]} dimensions has no potential in {len(exact.columns)}.")
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Return the coordinates of new points."""
+        neighbors, distances = self.index.query(X, run)
+        p = self._probabilities(neighbors, distances, run)
+        Y = np.empty((len(p), self.layout.shape[1]))
+
+        def block(lo: int, hi: int) -> None:
+            Y[lo:hi] = self._minimize(self.layout[np.maximum(neighbors[lo:hi], 0)], p[lo:hi])
+
+        run.map(block, run.ranges(len(p), max(1, min(512, PAIRS_PER_BLOCK // p.shape[1] ** 2))), blas=True)
+        coincident = np.flatnonzero(distances.min(axis=1) == 0)
+        Y[coincident] = self.layout[neighbors[coincident, np.argmin(distances[coincident], axis=1)]]
+        return Y
+
+    def left_out(self, run: Run) -> JointLeftOut | None:
+        """Return the loss of a fitted point left out of the frozen layout; None for conditional probabilities."""
+        return JointLeftOut.of(self.layout, self.kernel, self.potential, run) if self.joint else None
+
+    def _probabilities(self, neighbors: IntArray, distances: FloatArray, run: Run) -> FloatArray:
+        """Return the probabilities of the listed neighbors, shape (m, k); 0 where none is listed."""
+        listed = neighbors >= 0
+        ends = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
+        p = np.zeros(neighbors.shape)
+        p[listed] = probability_rows(ends, distances[listed], self.perplexity, run)[0]
+        return p
+
+    def _minimize(self, anchors: FloatArray, p: FloatArray) -> FloatArray:
+        """Return the positions of points whose neighbors at ``anchors`` (m, k, d) have probabilities ``p`` (m, k)."""
+        single = Run(0, 1)
+        Y = self._start(anchors, p, single)
+
+        def half_gradient(positions: FloatArray, rows: IntArray) -> FloatArray:
+            return self._half_gradient(positions, anchors[rows], p[rows], single)
+
+        # Lengths are in units of the kernel's width.
+        descend_rows(Y, half_gradient, learning_rate=0.5, momentum=0.6, max_move=1.0, max_iter=250, tol=1e-5)
+        return Y
+
+    def _start(self, anchors: FloatArray, p: FloatArray, run: Run) -> FloatArray:
+        """Return the best of the neighbors' positions: the mean over several clusters would be between them."""
+        m, k, d = anchors.shape
+        logs = -np.einsum("ij,ilj->il", p, np.log(self.kernel.value(_squares(anchors[:, :, None] - anchors[:, None]))))
+        potential, _ = self.potential(anchors.reshape(m * k, d), run)
+        value = logs + np.log(np.maximum(potential, MIN_POTENTIAL)).reshape(m, k)
+        return anchors[np.arange(m), np.argmin(np.where(p > 0, value, np.inf), axis=1)].copy()
+
+    def _half_gradient(self, Y: FloatArray, anchors: FloatArray, p: FloatArray, run: Run) -> FloatArray:
+        differences = Y[:, None, :] - anchors
+        potential, gradient = self.potential(Y, run)
+        attraction = np.einsum("ij,ijc->ic", p * self.kernel.attraction(_squares(differences)), differences)
+        return attraction + 0.5 * gradient / np.maximum(potential, MIN_POTENTIAL)[:, None]
+
+
+def _squares(differences: FloatArray) -> FloatArray:
+    return np.einsum("...c,...c->...", differences, differences)

@@ -1,4 +1,4 @@
-"""Embeddings of graphs in several components: joined by bridges, embedded one by one, or the largest alone."""
+"""Embeddings of disconnected graphs: bridged, each component by itself, or the largest component alone."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ from manifoldry.graph._sample import Sample
 from manifoldry.graph._search import NeighborIndex
 
 GAP_SHARE = 0.2
-"""Least space between components laid side by side, as a share of their mean width."""
+"""Least space between components drawn side by side, as a share of their mean width."""
 MIN_ROOMY_SHARE = 0.1
-"""Least size of a piece, relative to the largest, that is given room to be told from the others by k-means."""
-
+"""Least size of a component, relative to the largest, that gets enough space for k-means to separate it."""
 MAX_GAP = 2.0
-"""Most space between them, in widths of the widest: beyond, the shapes would be too small to be seen."""
+"""Most space between components, in widths of the widest: beyond, the shapes would be too small."""
 
 EmbedConnected = Callable[[Sample, int, Run], Embedding]
-"""Embeds a sample whose graph is connected in so many dimensions."""
+"""Embeds a sample with a connected graph in n_components dimensions."""
 
 
 def embed_pieces(sample: Sample, embed: EmbedConnected, n_components: int, disconnected: Policy, run: Run) -> Embedding:
-    """Embed a sample whose graph may have several components, as ``disconnected`` says."""
+    """Embed a sample whose graph may have several components, as ``disconnected`` specifies."""
     parts = components(sample.graph)
     notes: dict[str, object] = {"components": len(parts)}
     if len(parts) == 1:
         embedding = embed(sample, n_components, run)
     elif disconnected == "bridge":
-        sample, notes["bridges"] = _bridged(sample, parts)
+        sample, notes["bridges"] = _with_bridges(sample, parts)
         embedding = embed(sample, n_components, run)
     elif disconnected == "largest":
-        embedding = _largest(sample, parts, embed, n_components, run)
+        embedding = _largest_component(sample, parts, embed, n_components, run)
     elif disconnected == "apart":
-        embedding = _apart(sample, parts, embed, n_components, run)
+        embedding = _separate_components(sample, parts, embed, n_components, run)
     else:
         raise_disconnected(parts, ("bridge", "apart", "largest"))
     return replace(embedding, graph=embedding.graph or sample.graph, notes={**notes, **embedding.notes})
 
 
-def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]:
+def _with_bridges(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]:
     if sample.X is None:
         raise ValueError(
             f"The given graph has {len(parts)} components and no distances between them to bridge; "
@@ -54,8 +53,8 @@ def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]
         )
     rule = sample.index.rule
     advice = "raise n_neighbors or radius, or set disconnected='apart'"
-    _, found = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
-    bridges = sample.index.remeasured(found)
+    _, edges = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
+    bridges = sample.index.remeasured(edges)
     if sample.targets is not None and np.isfinite(sample.targets.distance):
         i, j = bridges[:, :2].astype(np.int64).T
         bridges = np.column_stack([i, j, sample.targets.lengths(i, j, bridges[:, 2])])
@@ -63,7 +62,7 @@ def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]
     return replace(sample, graph=graph, neighbors=with_edges(sample.neighbors, bridges)), bridges
 
 
-def _largest(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run) -> Embedding:
+def _largest_component(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run) -> Embedding:
     left_out = sample.n_points - len(parts[0])
     warn(
         f"The neighbor graph has {len(parts)} connected components, and {left_out} "
@@ -71,41 +70,51 @@ def _largest(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width
         "(NaN): raise n_neighbors or radius, or set disconnected='apart'.",
         DisconnectedWarning,
     )
-    embedding = _piece(sample, parts[0], embed, width, run)
+    embedding = _embed_component(sample, parts[0], embed, width, run)
     coordinates = np.full((sample.n_points, width), np.nan)
     coordinates[parts[0]] = embedding.coordinates
     notes, fitted = {**embedding.notes, "left_out": left_out}, _joint_attributes([embedding], parts, sample.n_points)
     return replace(embedding, coordinates=coordinates, graph=None, notes=notes, fitted=fitted)
 
 
-def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run) -> Embedding:
-    pieces = [_piece(sample, members, embed, width, run) for members in parts]
-    placed = side_by_side([piece.coordinates for piece in pieces])
+def _separate_components(
+    sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run
+) -> Embedding:
+    embeddings = [_embed_component(sample, members, embed, width, run) for members in parts]
+    shifted = side_by_side([embedding.coordinates for embedding in embeddings])
     coordinates, label = np.empty((sample.n_points, width)), np.empty(sample.n_points, dtype=np.int64)
-    for number, (members, (rows, _)) in enumerate(zip(parts, placed, strict=True)):
+    for number, (members, (rows, _)) in enumerate(zip(parts, shifted, strict=True)):
         coordinates[members], label[members] = rows, number
-    extensions = [piece.extension for piece in pieces if piece.extension is not None]
-    whole = len(extensions) == len(pieces)
-    apart = Apart(sample.index, label, extensions, [shift for _, shift in placed]) if whole else None
-    fitted = _joint_attributes(pieces, parts, sample.n_points)
-    notes = dict(pieces[0].notes)
+    extensions = [embedding.extension for embedding in embeddings if embedding.extension is not None]
+    complete = len(extensions) == len(embeddings)
+    extension = Apart(sample.index, label, extensions, [shift for _, shift in shifted]) if complete else None
+    fitted = _joint_attributes(embeddings, parts, sample.n_points)
+    notes = dict(embeddings[0].notes)  # those of the largest component, with the findings of all
     for kind in ("advice", "surface_advice", "remarks"):
-        said = dict.fromkeys(sentence for piece in pieces for sentence in piece.notes.get(kind, ()))
-        notes |= {kind: tuple(said)} if said else {}
+        messages = dict.fromkeys(message for embedding in embeddings for message in embedding.notes.get(kind, ()))
+        notes |= {kind: tuple(messages)} if messages else {}
     return replace(
-        pieces[0], coordinates=coordinates, graph=None, extension=apart, inverse=None, notes=notes, fitted=fitted
+        embeddings[0],
+        coordinates=coordinates,
+        graph=None,
+        extension=extension,
+        inverse=None,
+        notes=notes,
+        fitted=fitted,
     )
 
 
-def _joint_attributes(pieces: list[Embedding], parts: list[IntArray], n_points: int) -> dict[str, Any]:
+def _joint_attributes(embeddings: list[Embedding], parts: list[IntArray], n_points: int) -> dict[str, Any]:
     """Return fitted attributes: sparse matrices of edges over all points, numbers of the largest component.
 
-    Of several components no array is kept: its rows would be those of one alone.
+    With several components no dense array is kept, because its rows would be those of one component.
     """
-    fitted = {name: value for name, value in pieces[0].fitted.items() if len(pieces) == 1 or np.ndim(value) == 0}
-    for name in [name for name, value in pieces[0].fitted.items() if issparse(value)]:
-        found = zip((piece.fitted.get(name) for piece in pieces), parts[: len(pieces)], strict=True)
-        blocks = [(block.tocoo(), members) for block, members in found if block is not None]
+    fitted = {
+        name: value for name, value in embeddings[0].fitted.items() if len(embeddings) == 1 or np.ndim(value) == 0
+    }
+    for name in [name for name, value in embeddings[0].fitted.items() if issparse(value)]:
+        pairs = zip((embedding.fitted.get(name) for embedding in embeddings), parts[: len(embeddings)], strict=True)
+        blocks = [(block.tocoo(), members) for block, members in pairs if block is not None]
         rows = np.concatenate([members[block.row] for block, members in blocks])
         columns = np.concatenate([members[block.col] for block, members in blocks])
         entries = np.concatenate([block.data for block, _ in blocks])
@@ -113,7 +122,7 @@ def _joint_attributes(pieces: list[Embedding], parts: list[IntArray], n_points: 
     return fitted
 
 
-def _piece(sample: Sample, members: IntArray, embed: EmbedConnected, width: int, run: Run) -> Embedding:
+def _embed_component(sample: Sample, members: IntArray, embed: EmbedConnected, width: int, run: Run) -> Embedding:
     """Embed one component in as many dimensions as its points can span, padded with zeros to ``width``."""
     n_components = min(width, len(members) - 1)
     if n_components == 0:
@@ -121,7 +130,7 @@ def _piece(sample: Sample, members: IntArray, embed: EmbedConnected, width: int,
     embedding = embed(sample.part(members, run), n_components, run)
     if embedding.extension is None:
         return replace(embedding, coordinates=_padded(embedding.coordinates, width))
-    # New points of a matrix of distances or of a graph come with a column for every fitted point.
+    # New points given by distances or a graph have a column for every fitted point.
     columns = members if sample.pairwise or sample.X is None else None
     extension = Piece(embedding.extension, columns, width)
     return replace(embedding, coordinates=_padded(embedding.coordinates, width), extension=extension)
@@ -133,25 +142,25 @@ def _padded(coordinates: FloatArray, width: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class LonePoint:
-    """The extension of a component of one point, or of copies of one, which every new point that comes to it joins."""
+    """The extension of a component of one point or of copies of one: new points get its coordinates."""
 
     width: int
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Place new points."""
+        """Return the coordinates of new points."""
         return np.zeros((X.shape[0], self.width))
 
 
 @dataclass(frozen=True)
 class Piece:
-    """The extension of one component, by its own columns of distances, padded with zeros to ``width`` columns."""
+    """The extension of one component, by its columns of distances, padded with zeros to ``width`` columns."""
 
     extension: Extension
     columns: IntArray | None
     width: int
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points in the component's own coordinates."""
+        """Return new points in the component's own coordinates."""
         if not X.shape[0]:
             return np.zeros((0, self.width))
         return _padded(self.extension(X if self.columns is None else X[:, self.columns], run), self.width)
@@ -159,7 +168,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Apart:
-    """Each new point goes to the component of its nearest fitted one; without any neighbor it has no place (NaN)."""
+    """The extension of separate components: by that of the nearest fitted point; NaN without any neighbor."""
 
     index: NeighborIndex
     label: IntArray
@@ -167,48 +176,48 @@ class Apart:
     shifts: list[FloatArray]
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points, each in its component's part of the picture."""
-        near = self.index.nearest(X, run)
-        label = np.where(near >= 0, self.label[near], -1)
+        """Return the coordinates of new points, each next to its component."""
+        nearest = self.index.nearest(X, run)
+        label = np.where(nearest >= 0, self.label[nearest], -1)
         coordinates = np.full((X.shape[0], len(self.shifts[0])), np.nan)
         for number in np.unique(label[label >= 0]):
-            mine = np.flatnonzero(label == number)
-            coordinates[mine] = self.extensions[number](X[mine], run) + self.shifts[number]
+            rows = np.flatnonzero(label == number)
+            coordinates[rows] = self.extensions[number](X[rows], run) + self.shifts[number]
         return coordinates
 
 
-def side_by_side(pieces: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
-    r"""Shift the pieces along the first axis so that they stand in a row without overlap; return (rows, shift).
+def side_by_side(layouts: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+    r"""Shift components along the first axis so that they do not overlap; return (rows, shift) of each.
 
-    The space between two is such that k-means with one mean per piece finds the pieces:
+    The space between two is such that k-means with one mean per component finds the components:
 
-    - every point is nearer to its own mean: means are apart by twice the larger of the two radii;
-    - no two pieces are better given one mean. For :math:`n_a` and :math:`n_b` points with means :math:`\Delta` apart
-      that costs :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the mean so won saves at most the scatter S of another
-      piece, so :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to two widths at most.
+    - every point is closest to its own mean: means are apart by twice the larger of the two radii;
+    - merging two means does not pay. For :math:`n_a` and :math:`n_b` points with means :math:`\Delta` apart it costs
+      :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the free mean saves at most the scatter S of another component, so
+      :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to at most two widths.
 
-    Pieces of less than a tenth of the largest one's points only keep clear of the others: a few stray points must not
-    take the room from the rest.
+    Components of less than a tenth of the largest one's points only stay clear of the others: a few stray points must
+    not shrink the rest.
     """
-    widths = np.array([np.ptp(piece[:, 0]) for piece in pieces])
+    widths = np.array([np.ptp(layout[:, 0]) for layout in layouts])
     least, most = GAP_SHARE * (widths.mean() or 1.0), MAX_GAP * widths.max(initial=0.0)
-    squares = [((piece - piece.mean(axis=0)) ** 2).sum(axis=1) for piece in pieces]
+    squares = [((layout - layout.mean(axis=0)) ** 2).sum(axis=1) for layout in layouts]
     scatter = max(float(square.sum()) for square in squares)
-    large = MIN_ROOMY_SHARE * max(map(len, pieces))
-    placed: list[tuple[FloatArray, FloatArray]] = []
+    large = MIN_ROOMY_SHARE * max(map(len, layouts))
+    shifted: list[tuple[FloatArray, FloatArray]] = []
     right = 0.0
-    for number, piece in enumerate(pieces):
-        shift = -(piece.min(axis=0) + piece.max(axis=0)) / 2
+    for number, layout in enumerate(layouts):
+        shift = -(layout.min(axis=0) + layout.max(axis=0)) / 2
         left = 0.0
         if number:
-            before = placed[-1][0]
+            previous = shifted[-1][0]
             left = right + least
-            if min(len(before), len(piece)) >= large:
+            if min(len(previous), len(layout)) >= large:
                 radius = np.sqrt(max(squares[number - 1].max(), squares[number].max()))
-                apart = np.sqrt(2 * scatter * (1 / len(before) + 1 / len(piece)))
-                inside = (right - before[:, 0].mean()) + (piece[:, 0].mean() - piece[:, 0].min())
-                left = right + max(least, 2 * radius - inside, min(apart - inside, most))
-        shift[0] = left - piece[:, 0].min()
-        placed.append((piece + shift, shift))
+                separation = np.sqrt(2 * scatter * (1 / len(previous) + 1 / len(layout)))
+                inside = (right - previous[:, 0].mean()) + (layout[:, 0].mean() - layout[:, 0].min())
+                left = right + max(least, 2 * radius - inside, min(separation - inside, most))
+        shift[0] = left - layout[:, 0].min()
+        shifted.append((layout + shift, shift))
         right = left + widths[number]
-    return placed
+    return shifted

@@ -1,4 +1,4 @@
-"""New points placed by their distances to points that stay where they are."""
+"""New points by their distances to fixed points."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray
 from manifoldry._numerics.scaling import Scaling
-from manifoldry.graph._metrics import like, row_map, without_rounding
+from manifoldry.graph._pairwise import like, row_map, without_rounding
 
 PLACEMENT_BLOCK = 4_000_000
 """Distances held at a time."""
 MAX_STRESS_STEPS = 1000
 STRESS_STEP_TOL = 1e-10
-"""A point has converged when a step moves it by less than this share of the embedding's size; the steps shrink by
-about (d - 1) / d each, so it is then within a few times that of its place."""
+"""A point has converged when a step moves it by less than this share of the embedding's size; steps shrink by about (d
+- 1) / d each, so the remaining error is a few times that."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class FittedDistances:
 
 
 def fitted_distances(model: Any, X: Any, run: Run) -> tuple[FloatArray, FittedDistances]:
-    """Return the n x n distances, given or computed after their size was announced, and those of new points."""
+    """Return the n x n distances, given or computed after announcing their size, and those of new points."""
     n, given = X.shape[0], model._pairwise
     distances = FittedDistances(None if given else X, model._metric, getattr(model, "metric_params", None))
     if not given:
@@ -53,7 +53,7 @@ def fitted_distances(model: Any, X: Any, run: Run) -> tuple[FloatArray, FittedDi
 
 
 def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
-    """Return distances between rows; Euclidean ones from differences, so that equal rows are 0 apart."""
+    """Return distances between rows; Euclidean ones from differences, so that equal rows have distance 0."""
     from sklearn.metrics import pairwise_distances
 
     A = like(A, B)
@@ -82,7 +82,7 @@ class ScalingPlacement:
     scaling: Scaling
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         return self.scaling.place(self.distances(X, run) ** 2)
 
 
@@ -93,13 +93,13 @@ class GramPlacement:
     scaling: Scaling
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Place new points; -2 times an inner product is a squared distance up to terms that centering removes."""
+        """Return coordinates; -2 times an inner product is a squared distance up to terms that centering removes."""
         return self.scaling.place(-2.0 * X)
 
 
 @dataclass(frozen=True)
 class StressPlacement:
-    r"""The place of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization.
+    r"""The position of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization.
 
     ``curve`` holds the knots of non-metric scaling's monotone map from dissimilarities to distances.
     """
@@ -109,69 +109,70 @@ class StressPlacement:
     curve: tuple[FloatArray, FloatArray] | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
-        wanted = self.distances(X, run)
+        """Return the coordinates of new points."""
+        targets = self.distances(X, run)
         if self.curve is not None:
-            wanted = _monotone(wanted, *self.curve)
-        placed = np.empty((len(wanted), self.embedding.shape[1]))
+            targets = _monotone(targets, *self.curve)
+        coordinates = np.empty((len(targets), self.embedding.shape[1]))
 
         def block(lo: int, hi: int) -> None:
-            placed[lo:hi] = self._place(wanted[lo:hi])
+            coordinates[lo:hi] = self._place(targets[lo:hi])
 
-        run.map(block, run.ranges(len(wanted), max(1, PLACEMENT_BLOCK // len(self.embedding))))
-        return placed
+        run.map(block, run.ranges(len(targets), max(1, PLACEMENT_BLOCK // len(self.embedding))))
+        return coordinates
 
-    def _place(self, wanted: FloatArray) -> FloatArray:
-        """Descend from the nearest fixed point and from the linear guess; a fitted point stays where it is."""
-        near = wanted.argmin(axis=1)
-        from_nearest = self._descend(wanted, self.embedding[near])
-        known = wanted[np.arange(len(wanted)), near] == 0
-        from_guess = self._descend(wanted, self._guess(wanted))
-        better = ~known & (self._stress(wanted, from_guess) < self._stress(wanted, from_nearest))
+    def _place(self, targets: FloatArray) -> FloatArray:
+        """Descend from the nearest fixed point and from the linear guess; coincident points keep their position."""
+        nearest = targets.argmin(axis=1)
+        from_nearest = self._descend(targets, self.embedding[nearest])
+        coincident = targets[np.arange(len(targets)), nearest] == 0
+        # Stress has local minima: a second start decides, except for copies of fitted points.
+        from_guess = self._descend(targets, self._guess(targets))
+        better = ~coincident & (self._stress(targets, from_guess) < self._stress(targets, from_nearest))
         return np.where(better[:, None], from_guess, from_nearest)
 
-    def _guess(self, wanted: FloatArray) -> FloatArray:
+    def _guess(self, targets: FloatArray) -> FloatArray:
         center = self.embedding.mean(axis=0)
         Y = self.embedding - center
-        squares = (Y**2).sum(axis=1) - wanted**2
+        squares = (Y**2).sum(axis=1) - targets**2
         return center + 0.5 * np.einsum("ij,cj->ic", squares - squares.mean(axis=1)[:, None], np.linalg.pinv(Y))
 
-    def _stress(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
-        return ((cdist(places, self.embedding) - wanted) ** 2).sum(axis=1)
+    def _stress(self, targets: FloatArray, Y: FloatArray) -> FloatArray:
+        return ((cdist(Y, self.embedding) - targets) ** 2).sum(axis=1)
 
-    def _descend(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
+    def _descend(self, targets: FloatArray, positions: FloatArray) -> FloatArray:
         Y = self.embedding
         center = Y.mean(axis=0)
         enough = STRESS_STEP_TOL * float(np.abs(Y - center).max())
         columns = np.ascontiguousarray(Y.T)
-        places = places.copy()
-        moving = np.arange(len(places))
+        positions = positions.copy()
+        moving = np.arange(len(positions))
         for _ in range(MAX_STRESS_STEPS):
-            here = places[moving]
-            distance = cdist(here, Y)
-            ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)
-            # einsum, not a matrix product, whose rounding would depend on how many points are placed together; column
-            # by column, which takes a third of the time.
+            current = positions[moving]
+            distance = cdist(current, Y)
+            ratio = np.divide(targets[moving], distance, out=np.zeros_like(distance), where=distance > 0)
+            # einsum, because the rounding of a matrix product depends on the number of points; column by column,
+            # which takes a third of the time.
             pulled = np.stack([np.einsum("ij,j->i", ratio, column) for column in columns], axis=1)
-            there = center + (ratio.sum(axis=1)[:, None] * here - pulled) / len(Y)
-            places[moving] = there
-            moving = moving[np.abs(there - here).max(axis=1) > enough]
+            updated = center + (ratio.sum(axis=1)[:, None] * current - pulled) / len(Y)
+            positions[moving] = updated
+            moving = moving[np.abs(updated - current).max(axis=1) > enough]
             if len(moving) == 0:
                 break
-        return places
+        return positions
 
 
 def fitted_dissimilarities(model: Any) -> FloatArray:
-    """Return the distances between the fitted rows, computed again: an n x n matrix is not kept in a model."""
+    """Return the distances between the fitted rows, recomputed: a model stores no n x n matrix."""
     check_is_fitted(model, "embedding_")
     distances = model._extension.distances
     if distances.X is None:
-        raise AttributeError("dissimilarity_matrix_ is the matrix that fit was given, of which no copy is kept.")
-    wanted: FloatArray = distances(distances.X, model._run())
-    return wanted
+        raise AttributeError("dissimilarity_matrix_ is the matrix passed to fit, of which no copy is stored.")
+    dissimilarities: FloatArray = distances(distances.X, model._run())
+    return dissimilarities
 
 
-def _monotone(wanted: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
+def _monotone(values: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
     """Follow the curve between its knots, and beyond the last one in proportion."""
-    beyond = np.maximum(wanted / knots[-1], 1.0) if knots[-1] > 0 else 1.0
-    return np.interp(wanted, knots, levels) * beyond
+    beyond = np.maximum(values / knots[-1], 1.0) if knots[-1] > 0 else 1.0
+    return np.interp(values, knots, levels) * beyond

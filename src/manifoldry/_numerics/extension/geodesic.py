@@ -1,4 +1,4 @@
-"""Embeddings by geodesic distances, and new points by their path lengths to the fitted ones or to landmarks."""
+"""Embeddings by geodesic distances, and new points by their path lengths to fitted points or landmarks."""
 
 from __future__ import annotations
 
@@ -24,20 +24,11 @@ GEODESIC_BLOCK = 20_000_000
 
 @dataclass(frozen=True)
 class GeodesicNystrom:
-    """Paths from a new point lead through its neighbors; their squared lengths are projected.
+    """Paths from a new point go through its neighbors; their squared lengths are projected.
 
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the neighbors.
-    graph : NeighborGraph
-        The connected graph of the fitted points; paths are recomputed on it, so no n x n matrix is kept.
-    scaling : Scaling
-        Of the fitted points.
-    shift : float
-        The constant of kernel Isomap, added to every path between different points.
-    scale : ndarray of shape (n,), optional
-        Conformal Isomap's mean neighbor distances: an edge is divided by the root of its ends' scales.
+    Paths are recomputed on the connected ``graph`` of the fitted points, so that no n x n matrix is stored. ``shift``
+    is the constant of kernel Isomap, added to every path between different points. ``scale`` (n,) has conformal
+    Isomap's mean neighbor distances: an edge is divided by the root of its ends' scales.
     """
 
     index: NeighborIndex
@@ -47,36 +38,36 @@ class GeodesicNystrom:
     scale: FloatArray | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         neighbors, offsets = self.index.query(X, run)
         if self.scale is not None:
-            offsets = conformal_offsets(neighbors, offsets, self.scale)
-        placed = [np.empty((0, len(self.scaling.spectrum)))]
+            offsets = _conformal_offsets(neighbors, offsets, self.scale)
+        blocks = [np.empty((0, len(self.scaling.spectrum)))]
         for lo, hi in run.ranges(len(neighbors), max(1, GEODESIC_BLOCK // self.graph.n_points)):
             lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
             lengths[lengths > 0] += self.shift
             # Row by row, not one product for the batch: coordinates must not depend on the rest of the batch.
-            placed.append(np.concatenate([self._place(row[None]) for row in lengths]))
-        return np.concatenate(placed)
+            blocks.append(np.concatenate([self._place(row[None]) for row in lengths]))
+        return np.concatenate(blocks)
 
     def _place(self, paths: FloatArray) -> FloatArray:
-        """Place one point; NaN without a path to all fitted points (no edge to a given graph)."""
+        """Return the coordinates of one point; NaN without a path to all fitted points."""
         if not np.isfinite(paths).all():
             return np.full((1, len(self.scaling.spectrum)), np.nan)
         return self.scaling.place(paths**2)
 
 
-def conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArray) -> FloatArray:
-    """Divide each new point's distances by the roots of its own mean distance and its neighbors' scales."""
+def _conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArray) -> FloatArray:
+    """Divide a new point's distances by the roots of its own mean distance and its neighbors' scales."""
     listed = neighbors >= 0
-    own = np.where(listed, offsets, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
-    own = np.where(own > 0, own, scale.min())
-    return np.where(listed, offsets / np.sqrt(own[:, None] * scale[neighbors]), np.inf)
+    mean = np.where(listed, offsets, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
+    mean = np.where(mean > 0, mean, scale.min())
+    return np.where(listed, offsets / np.sqrt(mean[:, None] * scale[neighbors]), np.inf)
 
 
 @dataclass(frozen=True)
 class LandmarkPlacement:
-    """A new point by its path lengths to the landmarks, through its neighbors among the fitted points."""
+    """New points by their path lengths to the landmarks, through their fitted neighbors."""
 
     index: NeighborIndex
     lengths: FloatArray
@@ -84,39 +75,39 @@ class LandmarkPlacement:
     scale: FloatArray | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         neighbors, offsets = self.index.query(X, run)
         if self.scale is not None:
-            offsets = conformal_offsets(neighbors, offsets, self.scale)
-        placed = np.empty((len(neighbors), len(self.scaling.spectrum)))
+            offsets = _conformal_offsets(neighbors, offsets, self.scale)
+        coordinates = np.empty((len(neighbors), len(self.scaling.spectrum)))
 
         def block(lo: int, hi: int) -> None:
             through = self.lengths[:, neighbors[lo:hi]] + offsets[lo:hi]  # (landmarks, points, width)
             paths = through.min(axis=2).T.astype(np.float64)
             for i, row in enumerate(paths):
-                placed[lo + i] = self.scaling.place(row[None] ** 2)[0]
+                coordinates[lo + i] = self.scaling.place(row[None] ** 2)[0]
 
         run.map(block, run.ranges(len(neighbors), 256), blas=True)
-        return placed
+        return coordinates
 
 
 def embed_by_scaling(extension: GeodesicNystrom, run: Run, **notes: Any) -> Embedding:
-    """Return the embedding by the classical scaling that ``extension`` carries, and short circuits of its graph."""
+    """Return the embedding by the classical scaling of ``extension``, with notes on short circuits of its graph."""
     scaling, graph, scale = extension.scaling, extension.graph, extension.scale
-    # In conformal lengths the edges across a gap are not long, as they are part of the scale of their ends.
+    # In conformal lengths edges across a gap are not long, because they contribute to the scale of their ends.
     notes |= short_circuit_notes(graph if scale is None else rescaled(graph, 1.0 / scale), run)
     return Embedding(scaling.coordinates, graph=graph, spectrum=scaling.spectrum, extension=extension, notes=notes)
 
 
 def grown_eigenvectors(scaling: Scaling, lengths: FloatArray) -> FloatArray:
-    """Return approximate eigenvectors of a grown sample: the old ones, and the places of the new points (Nystrom).
+    """Return approximate eigenvectors of an extended sample: the old ones, and those of new points (Nystrom).
 
-    ``lengths`` are the geodesic distances (n, n) of all points, the scaled ones first.
+    ``lengths`` are the geodesic distances (n, n) of all points, the old ones first.
     """
     old, values = len(scaling.mean_squares), scaling.spectrum.values
-    placed = scaling.place(lengths[old:, :old].astype(np.float64) ** 2)
-    placed /= np.sqrt(np.where(values > 0, values, 1.0))
-    return np.concatenate([scaling.spectrum.vectors, placed])
+    new = scaling.place(lengths[old:, :old].astype(np.float64) ** 2)
+    new /= np.sqrt(np.where(values > 0, values, 1.0))
+    return np.concatenate([scaling.spectrum.vectors, new])
 
 
 def embed_by_landmarks(
@@ -128,13 +119,9 @@ def embed_by_landmarks(
     scale: FloatArray | None = None,
     graph: NeighborGraph | None = None,
 ) -> Embedding:
-    """Return the embedding of all points by their geodesic distances (l, n) from the landmarks.
+    """Return the embedding of all points by their geodesic distances (l, n) from the landmarks (desilva2004).
 
-    Given the ``graph`` of the distances, its short circuits are noted.
-
-    Notes
-    -----
-    References: desilva2004.
+    If the ``graph`` of the distances is given, its short circuits are noted.
     """
     scaling = landmark_scaling(lengths, landmarks, min(n_components, len(landmarks) - 1), run)
     with run.stage("placement"):
@@ -144,7 +131,7 @@ def embed_by_landmarks(
     return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes=notes)
 
 
-def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sample: int, run: Run) -> FloatArray:
+def _geodesic_residual_variances(graph: NeighborGraph, max_components: int, sample: int, run: Run) -> FloatArray:
     """Return the residual variances of 1..max_components dimensions, from geodesics among at most ``sample`` points."""
     count = min(check.integer("sample", sample, 3), graph.n_points)
     check.integer("max_components", max_components, 1, count - 1)
@@ -157,24 +144,21 @@ def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sampl
     return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])
 
 
-def suggest_by_geodesics(
+def _suggest_by_geodesics(
     graph: NeighborGraph, max_components: int, sample: int, run: Run, otherwise: Suggestion | None
 ) -> Suggestion:
-    """Return the dimension at the elbow of the residual variances of the largest component, or else ``otherwise``.
+    """Return the dimension at the elbow of the residual variances of the largest component, else ``otherwise``.
 
-    Short circuits are left out: with them a roll has four dimensions.
+    Short circuits are removed: with them a roll has four dimensions.
     """
     part = graph.subset(np.sort(components(graph)[0]))
     part = short_circuits(part, run).removed_from(part)
-    most = min(check.integer("max_components", max_components, 1), part.n_points - 1)
-    return elbow(geodesic_residual_variances(part, most, sample, run), "residual variance", otherwise)
-
-
-# What Isomap's kin can tell after a fit, from the geodesic distances of its graph, which are computed again.
+    max_dimension = min(check.integer("max_components", max_components, 1), part.n_points - 1)
+    return elbow(_geodesic_residual_variances(part, max_dimension, sample, run), "residual variance", otherwise)
 
 
 def geodesic_matrix(model: Any) -> FloatArray:
-    """Return the lengths of shortest paths on the fitted graph, computed again: no n x n matrix is kept in a model."""
+    """Return the shortest path lengths on the fitted graph, recomputed: a model stores no n x n matrix."""
     check_is_fitted(model, "graph_")
     return geodesic_lengths(model.graph_, model._run(), at_least=model.graph_.n_points)[0]
 
@@ -186,7 +170,7 @@ def reconstruction_error(self: Any) -> float:
     """
     lengths = geodesic_matrix(self)
     if not np.isfinite(lengths).all():
-        raise ValueError("The graph is in pieces, which have no geodesic distances between them: fit one piece.")
+        raise ValueError("The graph is disconnected, so some geodesic distances are infinite: fit one component.")
     lengths **= 2
     lengths *= -0.5
     kernel, Y = center_gram(lengths, self._run()), np.asarray(self.embedding_, dtype=np.float64)
@@ -208,10 +192,10 @@ def residual_variances(self: Any, max_components: int = 10, *, sample: int = 100
         Maximum number of points whose geodesic distances are computed.
     """
     check_is_fitted(self, "graph_")
-    return geodesic_residual_variances(self.graph_, max_components, sample, self._run())
+    return _geodesic_residual_variances(self.graph_, max_components, sample, self._run())
 
 
 def suggest_n_components(self: Any, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
     """Return the dimension at a clear elbow of the `residual_variances`, else the measured dimension of the data."""
     check_is_fitted(self, "graph_")
-    return suggest_by_geodesics(self.graph_, max_components, sample, self._run(), self._measured())
+    return _suggest_by_geodesics(self.graph_, max_components, sample, self._run(), self._measured())

@@ -1,4 +1,4 @@
-"""Mercer kernels in scikit-learn's words, the projection onto kernel components, and pre-images."""
+"""Mercer kernels named as in scikit-learn, the projection onto kernel components, and pre-images."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ KernelFunction = Callable[[Any, Any], Array]
 KERNEL_BLOCK = 1_000_000
 """Kernel values computed by one task."""
 PREIMAGE_NEIGHBORS = 10
-"""Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
+"""Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to be local."""
 PREIMAGE_REG = 1e-6
-"""Share of the local variance added to each local direction, so that fewer distinct neighbors than directions do."""
+"""Share of the local variance added to each direction: there may be fewer distinct neighbors than directions."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,7 @@ class Kernel:
     "rbf" :math:`\exp(-\gamma \|x - y\|^2)`, a Gaussian of standard deviation :math:`1/\sqrt{2\gamma}`; "poly"
     :math:`(\gamma x^T y + c)^p`; "linear" :math:`x^T y`; "sigmoid" :math:`\tanh(\gamma x^T y + c)`, which is not
     positive semidefinite; "cosine" :math:`x^T y / \|x\| \|y\|`; "precomputed": the rows are kernel values already; or
-    a function.
-
-    Parameters
-    ----------
-    rule : str or callable
-        A `KernelName`, or a function of arrays (m, p) and (n, p) that returns the kernel values (m, n).
-    gamma : float
-        :math:`\gamma`.
-    degree : int
-        p.
-    coef0 : float
-        c.
+    a function of arrays (m, p) and (n, p) that returns the kernel values (m, n). p is the ``degree``, c is ``coef0``.
     """
 
     rule: KernelName | KernelFunction
@@ -98,7 +87,7 @@ class Kernel:
         else:
             A, B = (np.asarray(rows, dtype=np.float64) for rows in (A, B))
             if self.rule == "rbf":
-                # Distances from inner products lose the digits of a common shift; without it they lose none.
+                # Distances from inner products lose the digits of a common shift, so it is subtracted.
                 origin = B.mean(axis=0)
                 A, B = A - origin, B - origin
         if self.rule == "cosine":
@@ -152,18 +141,18 @@ class KernelProjection:
     shift: FloatArray
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Place new points."""
-        cuts = run.ranges(X.shape[0], max(1, 10 * KERNEL_BLOCK // len(self.weights)))
-        placed = [self.kernel(X[lo:hi], self.anchors, run) @ self.weights - self.shift for lo, hi in cuts]
-        return np.concatenate([np.empty((0, self.weights.shape[1])), *placed])
+        """Return the coordinates of new points."""
+        ranges = run.ranges(X.shape[0], max(1, 10 * KERNEL_BLOCK // len(self.weights)))
+        blocks = [self.kernel(X[lo:hi], self.anchors, run) @ self.weights - self.shift for lo, hi in ranges]
+        return np.concatenate([np.empty((0, self.weights.shape[1])), *blocks])
 
 
 @dataclass(frozen=True)
 class LocalPreimage:
-    """A weighted linear regression of the points on their scores, near each place that is asked for.
+    """Inverse transform by a weighted linear regression of the points on their scores, near each position.
 
-    The ``n_neighbors`` fitted scores nearest to a place take part, with weights :math:`(1 - r^2)^2` that fall to
-    zero at the first score beyond them.
+    The ``n_neighbors`` nearest fitted scores have weights :math:`(1 - r^2)^2` that fall to zero at the first score
+    beyond them.
     """
 
     scores: FloatArray
@@ -178,25 +167,25 @@ class LocalPreimage:
     def __call__(self, Y: Array, run: Run) -> FloatArray:
         """Return the points of given coordinates."""
         tree = cKDTree(self.scores)
-        places = np.asarray(Y, dtype=np.float64)
+        queries = np.asarray(Y, dtype=np.float64)
         k = min(self.n_neighbors + 1, len(self.scores))
-        distances, near = tree.query(places, k=k)
-        back = np.empty((len(places), self.X.shape[1]))
+        distances, neighbors = tree.query(queries, k=k)
+        points = np.empty((len(queries), self.X.shape[1]))
 
         def block(lo: int, hi: int) -> None:
-            back[lo:hi] = self._regress(places[lo:hi], near[lo:hi], distances[lo:hi])
+            points[lo:hi] = self._regress(queries[lo:hi], neighbors[lo:hi], distances[lo:hi])
 
-        run.map(block, run.ranges(len(places), max(1, KERNEL_BLOCK // (k * self.X.shape[1]))), blas=True)
-        return back
+        run.map(block, run.ranges(len(queries), max(1, KERNEL_BLOCK // (k * self.X.shape[1]))), blas=True)
+        return points
 
-    def _regress(self, places: FloatArray, near: Array, distances: FloatArray) -> FloatArray:
+    def _regress(self, queries: FloatArray, neighbors: Array, distances: FloatArray) -> FloatArray:
         reach = distances[:, -1:]
         ratio = np.divide(distances, reach, out=np.zeros_like(distances), where=reach > 0)
         weight = (1.0 - ratio**2) ** 2
-        weight[~weight.any(axis=1)] = 1.0  # a place so far away that all are equally far
+        weight[~weight.any(axis=1)] = 1.0  # a query so far away that all are equally far
         weight /= weight.sum(axis=1, keepdims=True)
-        offsets = self.scores[near] - places[:, None]
-        targets = self.X[near].astype(np.float64)
+        offsets = self.scores[neighbors] - queries[:, None]
+        targets = self.X[neighbors].astype(np.float64)
         middle = np.einsum("mk,mkd->md", weight, offsets)
         mean = np.einsum("mk,mkp->mp", weight, targets)
         offsets -= middle[:, None]
@@ -209,17 +198,15 @@ class LocalPreimage:
         return mean - np.einsum("md,mdp->mp", middle, slopes)
 
 
-# Linear maps of a kernel matrix: the coordinates they can reach, and their extension to new points.
-
 CENTERED_RANK_TOL = 1e-10
-"""Eigenvalues of the centered kernel below this share of the largest count as zero: the map divides by the others."""
+"""Eigenvalues of the centered kernel below this share of the largest count as zero."""
 MIN_NEIGHBOR_KERNEL = 0.1
-"""Kernel between neighbors, relative to k(x, x), below which new points are similar to no fitted one."""
+"""Kernel between neighbors, relative to k(x, x), below which new points resemble no fitted one."""
 AUTO_REGULARIZATIONS = tuple(10.0**power for power in range(-10, 0))
-"""Regularizations among which an automatic one is chosen: benchmarks/regularization.py measures 1e-9 to 1e-6 on
-surfaces, which lose with more, and 1e-4 to 1e-2 on images, where less follows every fitted image."""
+"""Candidates for an automatic regularization: benchmarks/regularization.py measures 1e-9 to 1e-6 on surfaces, and 1e-4
+to 1e-2 on images, where less overfits every image."""
 MAX_LEFT_OUT = 2000
-"""Maximum number of points that are left out in turn to choose the regularization."""
+"""Most points that are left out in turn to choose the regularization."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +230,7 @@ class KernelImage:
 
     @classmethod
     def of(cls, kernel: Kernel, X: FloatArray, distances: FloatArray, run: Run) -> KernelImage:
-        """Return the image for the rows of X; points at a wanted distance of 0 coincide."""
+        """Return the image for the rows of X; points at a target distance of 0 coincide."""
         given = kernel.rule == "precomputed"
         origin = X.mean(axis=0) if isinstance(kernel.rule, str) and not given else None
         points = X if origin is None else X - origin
@@ -257,7 +244,7 @@ class KernelImage:
         basis: Any = vectors[:, positive]
         if full:
             members = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), group)), shape=(len(X), n_groups))
-            # At the origin is a point in the middle: next to one far away all others would be rounding.
+            # A central point is the origin: relative to an outlier, all others would lose digits.
             origin_group = group[int(np.median(distances, axis=1).argmin())]
             basis = sp.csr_array(members[:, np.delete(np.arange(n_groups), origin_group)])
         pairs = weights[positive], vectors[:, positive]
@@ -269,21 +256,21 @@ class KernelImage:
         return 1.0 if self.full else len(self.spectrum[0]) / (len(self.values) - 1)
 
     def keeps(self, i: IntArray, j: IntArray, distances: FloatArray, tol: float) -> bool:
-        """Tell whether the kernel's own coordinates have these squared distances, to a relative tolerance."""
+        """Return whether the kernel's own coordinates have these distances, to a relative tolerance of squares."""
         values, vectors = self.spectrum
-        own = vectors * np.sqrt(values)
-        squares = np.square(own[i] - own[j]).sum(axis=1)
+        coordinates = vectors * np.sqrt(values)
+        squares = np.square(coordinates[i] - coordinates[j]).sum(axis=1)
         return bool((np.abs(squares - distances**2) <= tol * distances**2).all())
 
     def advice(self, i: IntArray, j: IntArray, lost: float) -> list[str]:
         """Return advice on kernels too narrow between the neighbors i and j, or of too low rank with variance lost."""
         advice = []
-        own = np.abs(np.diagonal(self.values))
-        similar = np.abs(self.values[i, j]) / np.maximum(np.sqrt(own[i] * own[j]), np.finfo(float).tiny)
+        diagonal = np.abs(np.diagonal(self.values))
+        similar = np.abs(self.values[i, j]) / np.maximum(np.sqrt(diagonal[i] * diagonal[j]), np.finfo(float).tiny)
         if np.median(similar) < MIN_NEIGHBOR_KERNEL:
             advice.append(
                 f"The kernel between neighbors is {np.median(similar):.2g} of a point's with itself: new points will "
-                "be placed badly; lower gamma (1 / d^2 with d the mean distance of neighbors is usual)."
+                "be mapped badly; lower gamma (1 / d^2 with d the mean distance of neighbors is usual)."
             )
         if not self.full and lost > MAX_LOST_VARIANCE:
             advice.append(
@@ -309,7 +296,7 @@ class ShiftedProjection:
     projection: KernelProjection
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         rows = dense(X)
         return self.projection(rows if self.origin is None else rows - self.origin, run)
 
@@ -321,11 +308,11 @@ def fit_kernel_map(
 
     The kernel is centered at the points and approximated through the landmarks m by the features
     :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho (``reg``) in
-    units of the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22) of khajehpour2013. None takes
-    the rho of least error at points left out. The error is the root mean square distance of the mapped points from Y,
-    relative to the spread of Y.
+    units of the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22) of khajehpour2013. None
+    chooses the rho of least leave-one-out error. The error is the root mean square distance of the mapped points from
+    Y, relative to the spread of Y.
     """
-    run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "take fewer landmarks")
+    run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "use fewer landmarks")
     among = kernel(landmarks, landmarks, run)
     with one_blas_thread():
         values, vectors = np.linalg.eigh((among + among.T) / 2)
@@ -335,7 +322,7 @@ def fit_kernel_map(
         mean, center = features.mean(axis=0), Y.mean(axis=0)
         features -= mean
         values, vectors = np.linalg.eigh(features.T @ features)
-        # Centering takes one direction away: what is left of it is rounding.
+        # Centering removes one direction: the rest of it is rounding.
         positive = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
         values, vectors = values[positive], vectors[:, positive]
         targets = vectors.T @ (features.T @ (Y - center))
@@ -349,31 +336,20 @@ def fit_kernel_map(
 
 
 def left_out_errors(scores: FloatArray, values: FloatArray, targets: FloatArray, Y: FloatArray, n: int) -> list[float]:
-    r"""Return, for each automatic regularization, the sum of squared errors at points left out one at a time.
+    """Return, for each automatic regularization, the sum of squared leave-one-out errors.
 
-    A linear smoother needs no second fit for it: the residual of a point that is left out is its residual divided by
-    :math:`1 - H_{ii}`, where H maps the given coordinates to the fitted ones.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m, p)
-        Features of the points that are left out in turn, in the eigenvectors of their Gram matrix.
-    values : ndarray of shape (p,)
-        Eigenvalues of the Gram matrix of all n points.
-    targets : ndarray of shape (p, r)
-        Products of the features of all points, in the same eigenvectors, with their coordinates.
-    Y : ndarray of shape (m, r)
-        Coordinates of the points that are left out, less the mean of all.
-    n : int
-        Number of all points.
+    A linear smoother needs no second fit: the residual of a point left out is its residual divided by :math:`1 -
+    H_{ii}`, where H maps the given coordinates to the fitted ones. ``scores`` (m, p) are the features of these points
+    in the eigenvectors of the Gram matrix of all n points, ``values`` (p,) its eigenvalues, ``targets`` (p, r) products
+    of all features with their coordinates, and ``Y`` (m, r) centered coordinates.
     """
     leverage = scores**2 / values
-    lost = np.maximum(1.0 - 1.0 / n - leverage.sum(axis=1), 0.0)
+    constant = np.maximum(1.0 - 1.0 / n - leverage.sum(axis=1), 0.0)
     errors = []
     for reg in AUTO_REGULARIZATIONS:
         damped = values + reg * values.max(initial=0.0)
         # 1 - H_ii as a sum of terms that are not negative: as a difference it is rounding where H_ii is close to 1.
-        free = lost + leverage @ (1.0 - values / damped)
+        leverage_rest = constant + leverage @ (1.0 - values / damped)
         residuals = Y - scores @ (targets / damped[:, None])
-        errors.append(float(np.square(residuals / np.maximum(free, np.finfo(float).eps)[:, None]).sum()))
+        errors.append(float(np.square(residuals / np.maximum(leverage_rest, np.finfo(float).eps)[:, None]).sum()))
     return errors

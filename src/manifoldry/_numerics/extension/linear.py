@@ -1,4 +1,4 @@
-"""Linear maps of points or of their kernel rows: the map, its inverse, the rows, and the embedding that it makes."""
+"""Linear maps of points or of their kernel rows, their inverses, and the embeddings they define."""
 
 from __future__ import annotations
 
@@ -17,23 +17,16 @@ from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry.graph._sample import Sample
 
 DISTANCE_RANK_TOL = 1e-10
-"""Share of the largest eigenvalue of the Gram matrix of distances between points at which its range ends: at a gap."""
+"""Share of the largest eigenvalue of the Gram matrix of distances at which its range ends."""
 LINEAR_BLOCK = 4_000_000
-"""Numbers of dense rows held at a time."""
+"""Entries of dense rows in memory at a time."""
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """The explicit linear map ``components @ (row - mean)``.
+    """The explicit linear map ``components @ (row - mean)``, with a matrix (d, f) and a row (f,).
 
-    Parameters
-    ----------
-    mean : ndarray of shape (f,)
-        The row that is mapped to the origin.
-    components : ndarray of shape (d, f)
-        The matrix.
-    features : callable, optional
-        Computes the rows of new points; None: they are the points.
+    ``features`` computes the rows of new points; None: they are the points.
     """
 
     mean: FloatArray
@@ -41,25 +34,25 @@ class LinearMap:
     features: Extension | None = None
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Place new points."""
-        placed = [np.empty((0, len(self.components)))]
+        """Return the coordinates of new points."""
+        blocks = [np.empty((0, len(self.components)))]
         for lo, hi in run.ranges(X.shape[0], max(1, LINEAR_BLOCK // len(self.mean))):
             rows = dense(X[lo:hi]) if self.features is None else self.features(X[lo:hi], run)
             # A stack of products, not one for the batch: coordinates must not depend on the rest of the batch.
-            placed.append(np.matmul(self.components, (rows - self.mean)[:, :, None])[:, :, 0])
-        return np.concatenate(placed)
+            blocks.append(np.matmul(self.components, (rows - self.mean)[:, :, None])[:, :, 0])
+        return np.concatenate(blocks)
 
 
 @dataclass(frozen=True)
 class LinearInverse:
-    """Coordinates back to points: ``mean + Y @ directions``."""
+    """Inverse transform: ``mean + Y @ directions``."""
 
     mean: FloatArray
     directions: FloatArray
 
     @classmethod
     def of(cls, forward: LinearMap) -> LinearInverse:
-        """Return the pseudo-inverse of a map: the nearest point to the mean that has the given coordinates."""
+        """Return the pseudo-inverse of a map: the point nearest to the mean with the given coordinates."""
         return cls(forward.mean, np.asarray(np.linalg.pinv(forward.components).T, dtype=np.float64))
 
     @classmethod
@@ -85,12 +78,12 @@ class DistanceFeatures:
 
 @dataclass(frozen=True)
 class GramFeatures:
-    """Given kernel values k(x, x_i), as the linear kernel of the distances that they imply."""
+    """Given kernel values k(x, x_i), as the linear kernel of the distances they imply."""
 
     half_norms: FloatArray
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Return -1/2 of the squared distances, but for k(x, x), the same in the whole row, which the map ignores."""
+        """Return -1/2 of the squared distances, up to k(x, x), constant in a row, which the map ignores."""
         return np.asarray(X, dtype=np.float64) - self.half_norms
 
 
@@ -98,15 +91,8 @@ class GramFeatures:
 class KernelFeatures:
     r"""Kernel values of points to the fitted ones, from their distances.
 
-    Parameters
-    ----------
-    distances : FittedDistances
-        To the fitted points.
-    kernel : Kernel
-        A function is called with rows; inner products of the others are those about the mean of the fitted points,
-        :math:`-\frac12` of squared distances centered.
-    means : ndarray of shape (n,)
-        Mean squared distance of each fitted point to all fitted ones.
+    A kernel function is called with rows. Other kernels use inner products about the mean of the fitted points,
+    :math:`-\frac12` of centered squared distances; ``means`` (n,) are the mean squared distances of the fitted points.
     """
 
     distances: FittedDistances
@@ -123,17 +109,17 @@ class KernelFeatures:
             return np.exp(-kernel.gamma * squares)
         if kernel.rule == "linear":
             return -0.5 * squares
-        own = squares.mean(axis=1, keepdims=True)
-        inner = -0.5 * (squares - own - self.means + self.means.mean())
+        row_means = squares.mean(axis=1, keepdims=True)
+        inner = -0.5 * (squares - row_means - self.means + self.means.mean())
         if kernel.rule != "cosine":
             return kernel.of_products(inner)
         # The squared norm about the mean is the mean squared distance less half of the mean of all.
-        norms = np.sqrt(np.maximum((own - self.means.mean() / 2) * (self.means - self.means.mean() / 2), 0.0))
+        norms = np.sqrt(np.maximum((row_means - self.means.mean() / 2) * (self.means - self.means.mean() / 2), 0.0))
         return np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
 
 
 def feature_rows(sample: Sample, run: Run) -> FeatureRows:
-    """Return the points as dense rows, or the kernel rows of Euclidean points of which only distances are given."""
+    """Return the points as dense rows, or the kernel rows of Euclidean points given by distances."""
     if sample.X is None:
         raise ValueError("A linear projection needs points or all pairwise distances; got only a graph.")
     rounding = float(np.finfo(sample.X.dtype).eps)
@@ -141,7 +127,7 @@ def feature_rows(sample: Sample, run: Run) -> FeatureRows:
         announce_kernel(sample.n_points, run)
         features = DistanceFeatures()
         return kernel_feature_rows(features(sample.X, run), features, run, max(DISTANCE_RANK_TOL, 100 * rounding))
-    run.announce("rows of the data", 8 * sample.X.shape[0] * sample.X.shape[1], "reduce the columns by TruncatedSVD")
+    run.announce("rows of the data", 8 * sample.X.shape[0] * sample.X.shape[1], "reduce the columns with TruncatedSVD")
     return FeatureRows(dense(sample.X), rank_tol=max(SPAN_RANK_TOL, 10 * rounding))
 
 
@@ -153,9 +139,9 @@ def announce_kernel(n: int, run: Run) -> None:
 def embed_linearly(
     span: PrincipalSpan, spectrum: Spectrum, w: FloatArray, n_components: int, **notes: Any
 ) -> Embedding:
-    """Return the projection onto the first ``n_components`` columns of ``w`` (r, k), zeros where there are fewer.
+    """Return the projection onto the first ``n_components`` columns of ``w`` (r, k), padded with zeros.
 
-    The vectors of the spectrum become the projected points, the entry of largest magnitude positive.
+    The vectors of the spectrum become the projected points, with the entry of largest magnitude positive.
     """
     projected = span.coordinates @ w
     signs = column_signs(projected)

@@ -1,4 +1,4 @@
-"""The local rule for new points: reconstruct them from old neighbors, and carry the weights over."""
+"""Local reconstruction of new points from fitted neighbors, and embeddings that use it."""
 
 from __future__ import annotations
 
@@ -32,20 +32,9 @@ RECONSTRUCTION_BLOCK = 4_000_000
 class LocalReconstruction:
     r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbors.
 
-    A new point that coincides with a fitted one takes exactly its place.
-
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the neighbors among the fitted points.
-    source : array or sparse matrix of shape (n, D), or (n, n) if ``pairwise``
-        The fitted points, or the distances between them.
-    target : array or sparse matrix of shape (n, d)
-        Their coordinates.
-    reg : float
-        Regularization of the weights.
-    pairwise : bool
-        Whether new points come as rows of distances to the fitted ones.
+    A new point that coincides with a fitted one gets its coordinates. ``source`` (n, D) are the fitted points or, if
+    ``pairwise``, their distances (n, n); ``target`` (n, d) their coordinates. Both may be sparse. New points are then
+    rows of distances to the fitted ones. ``reg`` regularizes the weights.
     """
 
     index: NeighborIndex
@@ -55,42 +44,42 @@ class LocalReconstruction:
     pairwise: bool = False
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         neighbors, distances = self.index.query(X, run)
-        placed = np.empty((len(neighbors), self.target.shape[1]))
+        coordinates = np.empty((len(neighbors), self.target.shape[1]))
         counts = (neighbors >= 0).sum(axis=1)
         for count in np.unique(counts):
             rows = np.flatnonzero(counts == count)
             wide = max(count if self.pairwise else self.source.shape[1], self.target.shape[1])
             for lo, hi in run.ranges(len(rows), RECONSTRUCTION_BLOCK // max(1, count * wide)):
                 block = rows[lo:hi]
-                near = neighbors[block][:, :count]
-                weights = barycentric(self._grams(X[block], near, distances[block][:, :count]), self.reg)
-                placed[block] = np.einsum("ij,ijc->ic", weights, gather(self.target, near))
+                listed = neighbors[block][:, :count]
+                weights = barycentric(self._grams(X[block], listed, distances[block][:, :count]), self.reg)
+                coordinates[block] = np.einsum("ij,ijc->ic", weights, gather(self.target, listed))
         same = np.flatnonzero(distances[:, 0] == 0)
-        placed[same] = gather(self.target, neighbors[same, 0])
-        return placed
+        coordinates[same] = gather(self.target, neighbors[same, 0])
+        return coordinates
 
-    def _grams(self, Q: Array, near: Any, away: FloatArray) -> FloatArray:
+    def _grams(self, Q: Array, neighbors: Any, distances: FloatArray) -> FloatArray:
         """Return the inner products of each new point's neighbors about it."""
         if self.pairwise:
-            between = self.source[near[:, :, None], near[:, None, :]].astype(np.float64) ** 2
-            return 0.5 * (away[:, :, None] ** 2 + away[:, None, :] ** 2 - between)
-        rows = gather(self.source, near) - gather(Q, np.arange(Q.shape[0]))[:, None]
+            between = self.source[neighbors[:, :, None], neighbors[:, None, :]].astype(np.float64) ** 2
+            return 0.5 * (distances[:, :, None] ** 2 + distances[:, None, :] ** 2 - between)
+        rows = gather(self.source, neighbors) - gather(Q, np.arange(Q.shape[0]))[:, None]
         return rows @ rows.transpose(0, 2, 1)
 
 
 def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
     """Return the local reconstruction of new points from the fitted ones."""
-    # Given distances are the caller's own memory, which may change after the fit.
+    # Given distances are the caller's memory, which may change after the fit.
     source = np.array(sample.X) if sample.pairwise and sample.X is not None else sample.X
     return LocalReconstruction(sample.index.by_metric(), source, coordinates, reg, sample.pairwise)
 
 
-def embed_locally(
+def _embed_locally(
     sample: Sample, coordinates: FloatArray, spectrum: Spectrum, run: Run, *, extension: Any = None, **notes: Any
 ) -> Embedding:
-    """Return an embedding with the variances of its neighborhoods; new points by local reconstruction if not else."""
+    """Return an embedding with the variances of its neighborhoods, by default with local reconstruction."""
     return Embedding(
         coordinates,
         spectrum=spectrum,
@@ -100,8 +89,8 @@ def embed_locally(
 
 
 def embed_aligned(sample: Sample, aligned: Aligned, run: Run, **notes: Any) -> Embedding:
-    """Return the embedding by the eigenvectors of an alignment matrix, whose values sum up to the error they leave."""
-    embedding = embed_locally(sample, aligned.coordinates, aligned.spectrum, run, **{**aligned.notes, **notes})
+    """Return the embedding by the eigenvectors of an alignment matrix; their values sum to the error."""
+    embedding = _embed_locally(sample, aligned.coordinates, aligned.spectrum, run, **{**aligned.notes, **notes})
     return replace(embedding, fitted={"reconstruction_error_": float(aligned.spectrum.values.sum())})
 
 
@@ -110,28 +99,19 @@ def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:
     require_points(sample)
     if sample.pairwise:
         scaling = classical_scaling(np.array(sample.X, dtype=np.float64), n_components, run, overwrite=True)
-        return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, principal=True)
+        return _embed_locally(sample, scaling.coordinates, scaling.spectrum, run, principal=True)
     X = dense(sample.X)
     scaling, directions = principal_scaling(X, n_components, run)
     linear = LinearMap(X.mean(axis=0), np.ascontiguousarray(directions.T))
-    return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, extension=linear, principal=True)
+    return _embed_locally(sample, scaling.coordinates, scaling.spectrum, run, extension=linear, principal=True)
 
 
 @dataclass
 class LocalInverse:
-    """Coordinates back to rows: local reconstruction by neighbors in the embedding.
+    """Inverse transform: local reconstruction of rows by neighbors in the embedding.
 
-    It holds the rows as they were given, and makes dense only those that are needed. The index over the embedding is
-    built at the first use.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, D)
-        The fitted points.
-    coordinates : ndarray of shape (n, d)
-        Their coordinates; points without any (NaN) are left out.
-    reg : float
-        Regularization of the weights.
+    It stores the rows ``X`` (n, D) as given, possibly sparse, and converts only the needed ones. Points without
+    coordinates (NaN) are left out. The index of the embedding is built on first use.
     """
 
     X: Any
@@ -142,39 +122,37 @@ class LocalInverse:
     def __call__(self, Y: Array, run: Run) -> FloatArray:
         """Return the rows of given coordinates."""
         if issparse(self.X):
-            run.announce("dense rows", 8 * len(Y) * self.X.shape[1], "ask for fewer places at a time")
+            run.announce("dense rows", 8 * len(Y) * self.X.shape[1], "transform fewer rows at a time")
         if self._rule is None:
             self._rule = self._built(run)
         return self._rule(Y, run)
 
     def _built(self, run: Run) -> LocalReconstruction:
         members = np.flatnonzero(np.isfinite(self.coordinates).all(axis=1))
-        places = np.ascontiguousarray(self.coordinates[members], dtype=np.float64)
-        k = min(2 * places.shape[1] + 2, len(members) - 1)
-        index = NeighborIndex(places, NeighborRule(max(1, k), search="exact"), run)
+        coordinates = np.ascontiguousarray(self.coordinates[members], dtype=np.float64)
+        k = min(2 * coordinates.shape[1] + 2, len(members) - 1)
+        index = NeighborIndex(coordinates, NeighborRule(max(1, k), search="exact"), run)
         rows = self.X if len(members) == self.X.shape[0] else self.X[members]
-        return LocalReconstruction(index, places, rows, self.reg)
+        return LocalReconstruction(index, coordinates, rows, self.reg)
 
-
-# Unfolded points as an embedding: what the programs over their Gram matrices have in common.
 
 MAX_SECONDS = 1800.0
-"""Estimated seconds of a program beyond which it is not begun without a callback. Programs over all Gram matrices take
-about 2e-10 times the cube of their kept distances (3,500 in 9 s, 7,000 in 68 s), so up to 9,000 of them, the most that
-MVU, ColoredMVU and MVE solve, end within minutes, MVE's eight or so steps within 20; SPE has at most 600 points."""
+"""Estimated seconds from which a program needs a callback. Programs over all Gram matrices take about 2e-10 times the
+cube of their kept distances (3,500 in 9 s, 7,000 in 68 s), so up to 9,000 of them, the most that MVU, ColoredMVU and
+MVE solve, take minutes; SPE has at most 600 points."""
 MAX_LOST_LENGTH = 1e-3
-"""What a squared relative length may lose with the dimensions that are left out: a tenth of the default slack."""
+"""Largest loss of a squared relative length with the dropped dimensions: a tenth of the default slack."""
 DUPLICATES_APART = "duplicates taken as a thousandth of the median distance apart"
 
 
 def distances_fit(sample: Sample, pairs: PairDistances, method: Any) -> bool:
-    """Tell whether points with these distances are known: rows, of which none were duplicates put apart."""
+    """Return whether points with these distances are known: rows without duplicates that were separated."""
     of_rows = sample.X is not None and method.metric == "euclidean" and method.edge_lengths == "distance"
     return bool(of_rows and sample.graph.lengths.min() >= pairs.lengths.min())
 
 
 def refuse_long(method: str, n_points: int, seconds: float, callback: Any) -> None:
-    """Refuse a program that would take more than half an hour, unless a callback may end it before."""
+    """Raise an error for a program of more than half an hour, unless a callback can stop it."""
     if seconds > MAX_SECONDS and callback is None:
         hours = seconds / 3600
         raise ValueError(
@@ -185,7 +163,7 @@ def refuse_long(method: str, n_points: int, seconds: float, callback: Any) -> No
 
 
 def refuse_many_pairs(method: str, pairs: PairDistances) -> None:
-    """Refuse more distances than a program over all Gram matrices takes."""
+    """Raise an error for more distances than a program over all Gram matrices can solve."""
     if len(pairs) > MAX_GRAM_PAIRS:
         raise ValueError(
             f"{method} keeps up to {MAX_GRAM_PAIRS:,} distances, of 1,500 to 2,400 points; got {len(pairs):,} of "
@@ -196,7 +174,7 @@ def refuse_many_pairs(method: str, pairs: PairDistances) -> None:
 def embed_unfolded(
     sample: Sample, solution: Stretched, n_components: int, run: Run, *, advice: tuple[str, ...] = (), **notes: Any
 ) -> Embedding:
-    """Return unfolded points in their first principal axes, with what was reached and proven."""
+    """Return unfolded points in their first principal axes, with trace and certificates."""
     coordinates, spectrum = principal_axes(solution.V, n_components)
     solution = _of_kept_dimensions(sample, solution, spectrum)
     spectrum = spectrum.head(max(n_components, solution.certificate.rank))
@@ -217,17 +195,16 @@ def embed_unfolded(
 
 
 def _of_kept_dimensions(sample: Sample, solution: Stretched, spectrum: Spectrum) -> Stretched:
-    """Return the solution with as many dimensions as its distances need, and what was done with duplicates.
+    """Return the solution with as many dimensions as its distances need, and a claim that mentions duplicates.
 
-    Dimensions of little variance are left out, but not those that a short distance lives in: what is certified is what
-    is returned. Duplicates are the exception. They are apart in the program and together in the result, so that the
-    claim says it.
+    Dimensions of little variance are dropped, unless a short distance needs them: the certificate covers what is
+    returned. Duplicates are the exception: they are apart in the program and together in the result.
     """
     pairs = PairDistances.of_graph(sample.graph)
     once = sample.graph.rows() < sample.graph.indices
-    close = sample.graph.lengths[once] < pairs.lengths  # set apart by the program
+    separated = sample.graph.lengths[once] < pairs.lengths  # duplicates in the program
     certificate = solution.certificate
-    rank = max(certificate.rank, pairs.only(~close).dimensions(spectrum, MAX_LOST_LENGTH))
-    if close.any():
+    rank = max(certificate.rank, pairs.only(~separated).dimensions(spectrum, MAX_LOST_LENGTH))
+    if separated.any():
         certificate = replace(certificate, claim=f"{certificate.claim}, {DUPLICATES_APART}")
     return replace(solution, certificate=replace(certificate, rank=rank))

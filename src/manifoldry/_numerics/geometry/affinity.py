@@ -1,35 +1,35 @@
-"""Affinities: Gaussian weights of edges or of all pairs, and the random walk along them."""
+"""Affinities between points: Gaussian weights, the random walk along them, and graph Laplacians."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse.linalg import cg
 
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
+from manifoldry._core.csgraph import connected_components
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._operations import local_scale
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import Sample, Targets
 
 MIN_EDGE_AFFINITY = 1e-10
-"""Minimum affinity of an edge, relative to the strongest, so that long edges are not lost. Eigenvectors of the walk are
-known to about 1e-16 over the root of a point's degree, so points of the least degree keep eleven digits."""
-
+"""Least affinity of an edge, relative to the strongest, so that long edges are not lost. Eigenvectors of the walk are
+accurate to about 1e-16 over the root of a point's degree, so eleven digits remain."""
 ISOLATION = 1.5
-"""How many times farther than usual a point may be from its neighbors before its own bandwidth counts. At the straight
-edge of an evenly sampled sheet it is the root of 2, so that a sheet has one bandwidth; beyond, a point would come loose
-from the others, and an eigenvector would be spent on it."""
-
+"""How many times farther than usual a point may be from its neighbors before it gets its own bandwidth. At the straight
+edge of an evenly sampled sheet it is the root of 2; beyond, a point would detach from the others, and an eigenvector
+would be spent on it."""
 LAST_NEIGHBOR_TOL = 1e-8
-"""Relative distance beyond the last neighbor that still counts as its, so that a hair does not decide."""
+"""Relative tolerance of the distance to the last neighbor."""
 
 
 def gaussian(lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     r"""Return :math:`e^{-d^2 / (2 s^2)}` of distances d; an infinite bandwidth s gives ones.
 
-    One parameterization serves the whole library. Others in use are the same kernel with
+    The library uses one parameterization. Others in use are the same kernel with
 
     ==========================  =========================
     written                     bandwidth s
@@ -61,10 +61,10 @@ class Bandwidths:
     pair : {"product", "larger"}
         The pair has :math:`\sqrt{s_i s_j}` (zelnikmanor2005), or the larger of the two.
     common : float
-        The bandwidth below which none falls; 0 if there is no such.
+        The lower bound of all bandwidths, or 0.
     reach : ndarray of shape (n,), optional
-        How far the neighbors of each point are. Between all pairs, a larger bandwidth holds up to there and no farther:
-        an outlier is attached to its neighbors, and joins no others by the way.
+        Distance to the last neighbor of each point. A larger bandwidth applies up to there only: an outlier is
+        attached to its neighbors, and connects no others.
     """
 
     own: FloatArray
@@ -77,28 +77,27 @@ class Bandwidths:
         return np.sqrt(first * second) if self.pair == "product" else np.maximum(first, second)
 
     def with_all(self, lengths: FloatArray, own: FloatArray, reach: FloatArray) -> FloatArray:
-        """Return the bandwidths of points, with bandwidths ``own`` and ``reach``, and all fitted ones; shape (m, n)."""
+        """Return the bandwidths (m, n) of points with bandwidths ``own`` and ``reach`` to all fitted ones."""
         if self.pair == "product" or self.reach is None:
             return self.between(own[:, None], self.own)
-        here = np.where(lengths <= reach[:, None], own[:, None], self.common)
-        return np.maximum(here, np.where(lengths <= self.reach, self.own, self.common))
+        scales = np.where(lengths <= reach[:, None], own[:, None], self.common)
+        return np.maximum(scales, np.where(lengths <= self.reach, self.own, self.common))
 
     def of_new(self, lengths: FloatArray, neighbors: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bandwidths of new points, and how far they reach, from the nearest fitted ones (-1 for none).
+        """Return the bandwidths of new points, and their reach, from the nearest fitted points (-1 for none).
 
-        With the larger ones of pairs they are those of the nearest fitted point at least: a new point beside it has
-        the same.
+        With pair="larger" they are at least those of the nearest fitted point, so that a copy of it has the same.
         """
         listed = neighbors >= 0
-        known, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
+        finite, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
         if self.pair == "product" or self.reach is None:
-            mean = known.sum(axis=1) / counts
-            return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.own)), known.max(axis=1)
+            mean = finite.sum(axis=1) / counts
+            return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.own)), finite.max(axis=1)
         nearest = neighbors[np.arange(len(lengths)), np.argmin(np.where(listed, lengths, np.inf), axis=1)]
-        theirs = np.where(nearest >= 0, self.own[nearest], self.common)
-        own = np.sqrt((known**2).sum(axis=1) / counts / 2.0) / ISOLATION
-        return np.maximum(theirs, own), np.where(
-            own > theirs, known.max(axis=1) * (1.0 + LAST_NEIGHBOR_TOL), self.reach[nearest]
+        inherited = np.where(nearest >= 0, self.own[nearest], self.common)
+        own = np.sqrt((finite**2).sum(axis=1) / counts / 2.0) / ISOLATION
+        return np.maximum(inherited, own), np.where(
+            own > inherited, finite.max(axis=1) * (1.0 + LAST_NEIGHBOR_TOL), self.reach[nearest]
         )
 
     @property
@@ -114,10 +113,9 @@ Bandwidth = float | Bandwidths
 def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     r"""Return the automatic bandwidth: :math:`2 s^2` is the median over the points of their mean squared length.
 
-    A point that is more than 1.5 times as far from its neighbors has a bandwidth of its own,
-    :math:`s_i = \sqrt{\mathrm{mean}_j d_{ij}^2 / 2} / 1.5 > s`, and a pair of neighbors has the larger one of its
-    two. So a few outliers change no other bandwidth, and are not cut off either. Where no point is so isolated there is
-    one bandwidth, a float.
+    A point more than 1.5 times as far from its neighbors has its own bandwidth, :math:`s_i = \sqrt{\mathrm{mean}_j
+    d_{ij}^2 / 2} / 1.5 > s`, and a pair of neighbors the larger of its two. So outliers change no other bandwidth and
+    are not cut off. Without isolated points there is one bandwidth, a float.
 
     Examples
     --------
@@ -127,7 +125,7 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     1.4142
     """
     lengths = np.asarray(neighbors.lengths, dtype=np.float64)
-    unit = float(lengths.max(initial=0.0))
+    unit = float(lengths.max(initial=0.0))  # squares are relative to it, so that none overflows
     if unit == 0:
         return 1.0
     counts = np.maximum(neighbors.degrees, 1)
@@ -141,7 +139,7 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
 
 
 def bandwidth_notes(bandwidth: Bandwidth) -> dict[str, Any]:
-    """Return what ``diagnostics_`` says: the common bandwidth, or one per point, and how many points have their own."""
+    """Return the notes: the common bandwidth, or one per point, and the number of isolated points."""
     if not isinstance(bandwidth, Bandwidths):
         return {"bandwidth": bandwidth}
     if bandwidth.pair == "product":
@@ -152,8 +150,7 @@ def bandwidth_notes(bandwidth: Bandwidth) -> dict[str, Any]:
 def local_bandwidths(graph: NeighborGraph) -> Bandwidths:
     r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`.
 
-    Where all edges have one length it is the automatic bandwidth. A point whose neighbors are all duplicates gets the
-    smallest bandwidth of the others.
+    If all edges have one length it is the automatic bandwidth. Points with duplicates only get the smallest one.
     """
     return Bandwidths(local_scale(graph) / np.sqrt(2.0), "product")
 
@@ -204,7 +201,7 @@ class Affinity:
 
 def _scaled(matrix: Any, factors: FloatArray) -> Any:
     """Return diag(factors) matrix diag(factors)."""
-    # Both factors are multiplied first, so that the two triangles stay equal to the last bit.
+    # Both factors are multiplied first, so that the two triangles stay bit-identical.
     if not issparse(matrix):
         return matrix * np.multiply.outer(factors, factors)
     both = np.repeat(factors, np.diff(matrix.indptr)) * factors[matrix.indices]
@@ -212,11 +209,10 @@ def _scaled(matrix: Any, factors: FloatArray) -> Any:
 
 
 def graph_affinity(graph: NeighborGraph, bandwidth: Bandwidth, *, loops: bool = False) -> Affinity:
-    """Return the Gaussian affinities along the edges of an undirected graph, 1e-10 at least: none is lost.
+    """Return the Gaussian affinities along the edges of an undirected graph, at least 1e-10.
 
-    ``bandwidth`` is one s for all, or `Bandwidths`. With ``loops`` every point has a loop of weight 1.
-
-    References: belkin2003, zelnikmanor2005.
+    ``bandwidth`` is one s for all, or `Bandwidths`. With ``loops`` every point has a loop of weight 1 (belkin2003,
+    zelnikmanor2005).
     """
     scale: float | FloatArray
     if isinstance(bandwidth, Bandwidths):
@@ -234,8 +230,8 @@ def edge_affinity(
 ) -> tuple[Affinity, Bandwidth]:
     """Return the edge weights ("heat" or "binary") of the undirected graph of a sample, and their bandwidth.
 
-    Binary weights are the limit of an infinite bandwidth; "auto" is `automatic_bandwidth`. ``strongest``, the affinity
-    of length 0, is given where the lengths stand for affinities (see `affinity_lengths`), which are returned.
+    Binary weights are the limit of an infinite bandwidth; "auto" is `automatic_bandwidth`. If the lengths represent
+    affinities (see `affinity_lengths`), ``strongest`` is that of length 0, and these are returned.
     """
     if strongest is not None:
         return Affinity(graph_affinity(sample.graph, 1.0).matrix * strongest), 1.0
@@ -245,7 +241,7 @@ def edge_affinity(
 
 
 def complete_affinity(distances: FloatArray, bandwidth: Bandwidth) -> Affinity:
-    """Return the Gaussian affinities of all pairs, every point with itself too, from distances of shape (n, n)."""
+    """Return the Gaussian affinities of all pairs, including loops, from distances of shape (n, n)."""
     if not isinstance(bandwidth, Bandwidths):
         return Affinity(gaussian(distances, bandwidth))
     reach = np.zeros(len(distances)) if bandwidth.reach is None else bandwidth.reach
@@ -253,11 +249,172 @@ def complete_affinity(distances: FloatArray, bandwidth: Bandwidth) -> Affinity:
 
 
 def affinity_lengths(W: Any, strongest: float) -> csr_array:
-    r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 turns back into W.
+    r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 maps to W.
 
-    So given affinities are treated as distances: no affinity is no edge, and ``strongest`` (or more) has length 0.
+    So given affinities are treated as distances: affinity 0 is no edge, and ``strongest`` or more has length 0.
     """
     affinities = csr_array(W, dtype=np.float64, copy=True)
     affinities.eliminate_zeros()
     affinities.data = np.sqrt(-2.0 * np.log(np.clip(affinities.data / strongest, np.finfo(float).tiny, 1.0)))
+    return affinities
+
+
+LaplacianKind = Literal["unnormalized", "symmetric", "random_walk"]
+
+WEIGHT_ASYMMETRY_TOL = 1e-10
+"""Maximum difference of w_ij and w_ji, relative to the largest weight."""
+
+
+@dataclass(frozen=True)
+class Laplacian:
+    """A graph Laplacian with its degrees, self-weights included, and the connected component of each vertex.
+
+    Positive semidefinite, or for the random walk similar to a positive semidefinite matrix.
+    """
+
+    matrix: csr_array
+    degrees: FloatArray
+    labels: IntArray
+    kind: LaplacianKind = "unnormalized"
+
+    @property
+    def n_components(self) -> int:
+        """Number of connected components, which is the multiplicity of the eigenvalue 0."""
+        return int(self.labels.max()) + 1
+
+    @property
+    def null(self) -> FloatArray:
+        """Orthonormal null vectors, one column per component: shape (n, n_components).
+
+        On its component a vector is constant, or proportional to the root of the degrees for the symmetric
+        Laplacian; it is zero elsewhere.
+        """
+        entries = np.ones(len(self.labels))
+        if self.kind == "symmetric":
+            entries = np.where(self.degrees > 0, np.sqrt(self.degrees), 1.0)
+        lengths = np.sqrt(np.bincount(self.labels, weights=entries**2))
+        vectors = np.zeros((len(self.labels), self.n_components))
+        vectors[np.arange(len(self.labels)), self.labels] = entries / lengths[self.labels]
+        return vectors
+
+
+def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
+    r"""Return the Laplacian of a graph with symmetric non-negative weights, sparse or dense.
+
+    With degrees :math:`d_i = \sum_j w_{ij}` and :math:`D = \mathrm{diag}(d)`,
+
+    .. math:: L = D - W, \qquad L_{sym} = D^{-1/2} L D^{-1/2}, \qquad L_{rw} = D^{-1} L.
+
+    They measure how a function varies along the edges,
+    :math:`f^\top L f = \tfrac12 \sum_{ij} w_{ij} (f_i - f_j)^2`, and :math:`L_{rw} v = \lambda v`,
+    :math:`L v = \lambda D v` and :math:`L_{sym} u = \lambda u` with :math:`u = D^{1/2} v` are equivalent. The
+    random-walk Laplacian is not symmetric; its eigenvectors come from the pencil, that is from
+    ``smallest(L.matrix, k, B=L.degrees, null=L.null, run=run)`` with the unnormalized L.
+
+    A vertex without weight has a row and a column of zeros in all three, and is a component of its own.
+
+    References: chung1997, luxburg2007, belkin2003
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> laplacian(np.array([[0.0, 2.0], [2.0, 0.0]])).matrix.toarray()
+    array([[ 2., -2.],
+           [-2.,  2.]])
+    """
+    if kind not in get_args(LaplacianKind):
+        raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}; got {kind!r}.")
+    weights = _checked(W)
+    degrees = np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1)
+    matrix = csr_array(diags_array(degrees) - weights)
+    if kind != "unnormalized":
+        scale = np.zeros_like(degrees)
+        np.power(degrees, -0.5 if kind == "symmetric" else -1.0, out=scale, where=degrees > 0)
+        rows = np.repeat(np.arange(len(degrees)), np.diff(matrix.indptr))
+        matrix.data *= scale[rows] * scale[matrix.indices] if kind == "symmetric" else scale[rows]
+    labels = connected_components(weights, directed=False)[1]
+    return Laplacian(matrix, degrees, labels, kind)
+
+
+def _checked(W: Any) -> csr_array:
+    """Return a copy of the weights as a csr_array of floats without stored zeros; check size, sign and symmetry."""
+    weights = csr_array(W, dtype=np.float64, copy=True)
+    weights.sum_duplicates()
+    weights.eliminate_zeros()
+    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
+        raise ValueError(f"Weights must form a square matrix with at least one row; got shape {weights.shape}.")
+    if weights.nnz and not (np.isfinite(weights.data).all() and weights.data.min() > 0):
+        raise ValueError("Weights must be finite and non-negative; turn distances into similarities first.")
+    skew = abs(weights - weights.T).max() if weights.nnz else 0.0
+    if skew > WEIGHT_ASYMMETRY_TOL * weights.max():
+        raise ValueError(
+            f"Weights must be symmetric; w_ij and w_ji differ by up to {skew:.3g}: try (W + W') / 2 "
+            "or the larger of the two."
+        )
+    return weights
+
+
+HARMONIC_TOL, MAX_HARMONIC_STEPS = 1e-10, 2_000
+"""Relative residual at which conjugate gradients end, and their maximum number of steps."""
+
+
+def harmonic(W: Any, values: FloatArray, known: Array) -> tuple[FloatArray, Array]:
+    r"""Return values (n, m) with the unknown ones set to :math:`\arg\min \sum_{ij} w_{ij} |f_i - f_j|^2` (zhu2003).
+
+    Each is then the mean of its neighbors', weighted by W. Also returned is which points have a value: all that are
+    connected with a known one.
+
+    Examples
+    --------
+    >>> path = diags_array([1.0, 1.0, 1.0, 1.0], offsets=1, shape=(5, 5))
+    >>> ends = np.array([True, False, False, False, True])
+    >>> harmonic(csr_array(path + path.T), np.array([[0.0], [0], [0], [0], [8]]), ends)[0].T.round(6)
+    array([[0., 2., 4., 6., 8.]])
+    """
+    W = csr_array(W)
+    _, labels = connected_components(W, directed=False)
+    reached = np.isin(labels, np.unique(labels[known]))
+    unknown, given = np.flatnonzero(reached & ~known), np.flatnonzero(known)
+    degrees = np.asarray(W.sum(axis=1)).reshape(-1)[unknown]
+    rows = W[unknown]
+    matrix = csr_array(diags_array(degrees) - rows[:, unknown])
+    jacobi = diags_array(1.0 / degrees) if len(unknown) else None
+    sources = rows[:, given] @ values[given]
+    filled = np.array(values, dtype=np.float64)
+    for column in range(values.shape[1]):
+        solution = cg(matrix, sources[:, column], rtol=HARMONIC_TOL, maxiter=MAX_HARMONIC_STEPS, M=jacobi)
+        filled[unknown, column] = solution[0]
+    return filled, reached
+
+
+def with_unknown_filled(targets: Targets, W: Any) -> Targets:
+    """Return targets whose unknown values are those of the harmonic function on a graph of affinities.
+
+    Classes become shares of each class, in columns; with a weight of 1, the class of the largest share.
+    """
+    if not targets.categorical:
+        values, reached = harmonic(W, targets.values, targets.known)
+        return replace(targets, values=values, known=reached)
+    labels = targets.values[:, 0]
+    members = (labels[:, None] == np.arange(labels.max() + 1)) & targets.known[:, None]
+    shares, reached = harmonic(W, members.astype(np.float64), targets.known)
+    if targets.weight == 1:
+        return replace(targets, values=np.argmax(shares, axis=1)[:, None], known=reached)
+    return replace(targets, values=shares / np.sqrt(2.0), known=reached, categorical=False)
+
+
+def weakened(W: Any, targets: Targets) -> csr_array:
+    r"""Return affinities with the factor :math:`e^{-(w / (1 - w))^2 \Lambda}` of targets of weight w.
+
+    It has the effect of longer edges under the automatic bandwidth, for which :math:`2 s^2 = h^2`. Unknown targets are
+    those of the harmonic function on the affinities.
+    """
+    affinities = csr_array(W, dtype=np.float64, copy=True)
+    if not targets.known.all():
+        targets = with_unknown_filled(targets, affinities)
+    rows = np.repeat(np.arange(affinities.shape[0]), np.diff(affinities.indptr))
+    squares = targets.squares(rows, affinities.indices)
+    ratio = targets.weight / (1.0 - targets.weight) if targets.weight < 1 else np.inf
+    affinities.data *= np.exp(-(ratio**2) * squares, out=np.ones_like(squares), where=squares > 0)
+    affinities.eliminate_zeros()
     return affinities

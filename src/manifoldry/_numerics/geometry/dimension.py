@@ -22,30 +22,25 @@ from manifoldry.graph._pairwise import distance_rows
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 N_DIMENSION_NEIGHBORS = 20
-"""Neighbors that the dimension is measured with: few enough for curvature, enough to look beyond noise. 5, 10, 20 and
-40 give 1.84, 1.96, 2.07, 2.17 on a roll of 300 points, and 2.43, 2.23, 2.14, 2.03 on a noisy one of 2,000."""
-
+"""Neighbors that the dimension is measured with: few enough for curvature, enough for noise. 5, 10, 20 and 40 give
+1.84, 1.96, 2.07, 2.17 on a roll of 300 points, and 2.43, 2.23, 2.14, 2.03 on a noisy one of 2,000."""
 MAX_MEASURED_POINTS = 500
-"""Points at which the dimension is measured. The error of one is about its dimension over the root of 20, so that of
-the mean over 500 is 1%."""
-
+"""Points at which the dimension is measured: the error of the mean over 500 is 1 %."""
 MAX_SAMPLED_POINTS = 2000
-"""Points among which neighbors are sought: enough for neighborhoods of 20, few enough to take no time."""
-
+"""Points among which neighbors are searched: enough for neighborhoods of 20, few enough to be fast."""
 SQUARED_METRICS = ("cosine", "correlation", "sqeuclidean")
-"""They grow as the square of a distance, in which the dimension would seem half as large."""
-
+"""Metrics that grow as the square of a distance, with which the dimension would seem half as large."""
 MIN_DISTANCE_SHARE = 1e-6
-"""Distances below this share of the largest of a point's list are those of duplicates, which say nothing."""
+"""Distances below this share of the largest of a point's list are those of duplicates."""
 
 
 @dataclass(frozen=True)
 class IntrinsicDimension:
     """The dimension of the data around its points.
 
-    ``value`` is the estimate from all measured points together, ``low`` and ``high`` the quartiles of the points'
-    own, whose spread is partly that of the estimator (about a quarter with 20 neighbors). ``int`` rounds to the nearest
-    dimension.
+    ``value`` is the estimate from all measured points together, ``low`` and ``high`` the quartiles of the estimates at
+    the points, whose spread is partly that of the estimator (about a quarter with 20 neighbors). ``int`` rounds to the
+    nearest dimension.
     """
 
     value: float
@@ -63,16 +58,7 @@ def local_dimensions(lengths: FloatArray) -> FloatArray:
     .. math:: \hat d_i = (k - 2) \Big/ \sum_{j < k} \log \frac{T_{ik}}{T_{ij}} ,
 
     unbiased where the density is constant up to the k-th neighbor (the sum is then a gamma variable of shape k - 1
-    and rate d). Zero distances, those of duplicates, are left out; three others that are not all equal are needed.
-
-    Parameters
-    ----------
-    lengths : array of shape (n, k)
-        Distances to the nearest neighbors, ascending in each row; infinite ones are left out.
-
-    Notes
-    -----
-    References: levina2004
+    and rate d; levina2004). Zero and infinite distances are left out; three others that are not all equal are needed.
 
     Examples
     --------
@@ -83,33 +69,31 @@ def local_dimensions(lengths: FloatArray) -> FloatArray:
     array([2.])
     """
     sums, counts = log_ratios(np.asarray(lengths, dtype=float))
-    known = (counts >= 2) & (sums > 0)
-    return np.where(known, (counts - 1) / np.where(known, sums, 1.0), np.nan)
+    valid = (counts >= 2) & (sums > 0)
+    return np.where(valid, (counts - 1) / np.where(valid, sums, 1.0), np.nan)
 
 
 def dimension_of_lengths(lengths: FloatArray) -> IntrinsicDimension:
     r"""Return the dimension of the data from distances to neighbors, shape (n, k), ascending in each row.
 
-    Inverse dimensions are averaged, not dimensions: :math:`1/\hat d` is the mean of all
-    :math:`\log (T_{ik}/T_{ij})`, which is the maximum likelihood for one dimension common to all points and, unlike
-    the mean of :math:`\hat d_i`, hardly depends on the number of neighbors. Where neighborhoods reach the border of the
-    data, in high dimensions nearly all, it falls short: 8.2 for 2,000 points in a cube of 10 dimensions, 4.5 of 5.
+    Inverse dimensions are averaged, not dimensions: :math:`1/\hat d` is the mean of all :math:`\log (T_{ik}/T_{ij})`,
+    which is the maximum likelihood for one dimension common to all points and, unlike the mean of :math:`\hat d_i`,
+    hardly depends on the number of neighbors. It is too small where neighborhoods reach the border of the data, in high
+    dimensions nearly everywhere: 8.2 for 2,000 points in a cube of 10 dimensions, 4.5 of 5.
 
-    Notes
-    -----
     References: levina2004, mackay2005
     """
     lengths = np.asarray(lengths, dtype=float)
     sums, counts = log_ratios(lengths)
-    known = counts >= 2
-    total = float(sums[known].sum())
+    valid = counts >= 2
+    total = float(sums[valid].sum())
     if total <= 0:  # all neighbors are at one distance, or there are only duplicates
         return IntrinsicDimension(1.0, 1.0, 1.0, 0)
-    value = float(counts[known].sum()) / total
-    own = local_dimensions(lengths)
-    own = own[np.isfinite(own)]
-    low, high = np.quantile(own, [0.25, 0.75]) if len(own) else (value, value)
-    return IntrinsicDimension(value, float(low), float(high), int(known.sum()))
+    value = float(counts[valid].sum()) / total
+    local = local_dimensions(lengths)
+    local = local[np.isfinite(local)]
+    low, high = np.quantile(local, [0.25, 0.75]) if len(local) else (value, value)
+    return IntrinsicDimension(value, float(low), float(high), int(valid.sum()))
 
 
 def intrinsic_dimension(
@@ -117,7 +101,7 @@ def intrinsic_dimension(
 ) -> IntrinsicDimension:
     """Return the dimension of rows, distances ("precomputed"), inner products ("gram") or a graph.
 
-    It is measured on a sample with a seed of its own, so that it is the same whatever a method was asked for.
+    The sample has its own seed, so that the result does not depend on the method that asks for it.
     """
     given = metric if isinstance(metric, str) else ""
     if isinstance(points, NeighborGraph):
@@ -125,31 +109,31 @@ def intrinsic_dimension(
     if given == "precomputed" and issparse(points):
         return dimension_of_lengths(_listed_lengths(NeighborGraph.from_sparse(points)))
     chosen = np.sort(Run(0).rng("dimension").permutation(points.shape[0])[:MAX_SAMPLED_POINTS])
-    asked = np.arange(0, len(chosen), max(1, -(-len(chosen) // MAX_MEASURED_POINTS)))
+    measured = np.arange(0, len(chosen), max(1, -(-len(chosen) // MAX_MEASURED_POINTS)))
     with one_blas_thread():
-        lengths = _sampled_distances(points, chosen, asked, metric, metric_params)
+        lengths = _sampled_distances(points, chosen, measured, metric, metric_params)
     # The point itself is found too, at distance zero like any duplicate.
     width = min(N_DIMENSION_NEIGHBORS + 1, lengths.shape[1])
     return dimension_of_lengths(np.sort(np.partition(lengths, width - 1, axis=1)[:, :width], axis=1))
 
 
 def _sampled_distances(
-    points: Any, chosen: IntArray, asked: IntArray, metric: Any, metric_params: dict[str, Any] | None
+    points: Any, chosen: IntArray, measured: IntArray, metric: Any, metric_params: dict[str, Any] | None
 ) -> FloatArray:
-    """Return the distances of some of the chosen points, at the places ``asked``, to all of them or to the nearest."""
+    """Return the distances of the ``measured`` among the chosen points, to all of them or to the nearest."""
     given = metric if isinstance(metric, str) else ""
     if given in ("precomputed", "gram"):
-        block = np.asarray(points[np.ix_(chosen[asked], chosen)], dtype=float)
+        block = np.asarray(points[np.ix_(chosen[measured], chosen)], dtype=float)
         if given == "precomputed":
             return block
         norms = np.diagonal(points)[chosen].astype(float)
-        return np.sqrt(np.maximum(norms[asked][:, None] + norms - 2.0 * block, 0.0))
+        return np.sqrt(np.maximum(norms[measured][:, None] + norms - 2.0 * block, 0.0))
     if given == "euclidean" and not issparse(points):
-        return distance_rows(points[chosen].astype(float))(asked)
+        return distance_rows(points[chosen].astype(float))(measured)
     floats, run = points.dtype if points.dtype.kind == "f" else np.dtype(float), Run(0, 1)
     sample = points[chosen].astype(floats)
     index = NeighborIndex(sample, NeighborRule(1, None, metric, metric_params, "exact"), run)
-    lengths = index.engine.nearest(sample[asked], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
+    lengths = index.engine.nearest(sample[measured], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
     return np.sqrt(np.maximum(lengths, 0.0)) if given in SQUARED_METRICS else lengths
 
 
@@ -159,9 +143,9 @@ def _listed_lengths(graph: NeighborGraph) -> FloatArray:
     width = int(min(np.median(degrees), N_DIMENSION_NEIGHBORS)) if len(degrees) else 0
     order = np.lexsort((graph.lengths, rows))
     rank = np.arange(len(rows)) - graph.indptr[rows]
-    near = rank < width
+    mask = rank < width
     lengths = np.full((graph.n_points, width), np.inf)
-    lengths[rows[near], rank[near]] = graph.lengths[order][near]
+    lengths[rows[mask], rank[mask]] = graph.lengths[order][mask]
     return lengths
 
 

@@ -14,7 +14,7 @@ from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._sample import Sample
 
 MAX_STACK_ENTRIES = 4_000_000
-"""Maximum number of entries of a stack: a few thousand neighborhoods, some 30 MB."""
+"""Most entries of a stack: a few thousand neighborhoods, about 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack
 def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArray:
     r"""Return the inner products of each neighborhood's members, shape (m, s, s).
 
-    About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
-    rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
+    About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members: from rows
+    or, if distances are given, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
     """
     require_points(sample)
     if sample.pairwise:
@@ -58,9 +58,9 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
 
 
 def gather(X: Any, members: IntArray) -> FloatArray:
-    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one axis more.
+    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one more axis.
 
-    Only these rows are made dense, once per mention: callers bound their number, as `stacks` does.
+    Only these rows become dense; callers bound their number, as `stacks` does.
     """
     if not issparse(X):
         return np.asarray(X[members], dtype=np.float64)
@@ -88,7 +88,7 @@ def row_width(sample: Sample) -> int:
 
 
 def require_points(sample: Sample) -> None:
-    """Refuse a sample of which only a graph is known."""
+    """Raise an error for a sample that is only a graph."""
     if sample.X is None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
 
@@ -97,19 +97,19 @@ def grams_from_distances(D: FloatArray, stack: Stack, *, about_center: bool) -> 
     """Return the inner products of `local_grams` from all pairwise distances."""
     between = D[stack.members[:, :, None], stack.members[:, None, :]].astype(np.float64) ** 2
     if about_center:
-        away = D[stack.centers[:, None], stack.members].astype(np.float64) ** 2
-        return 0.5 * (away[:, :, None] + away[:, None, :] - between)
+        squares = D[stack.centers[:, None], stack.members].astype(np.float64) ** 2
+        return 0.5 * (squares[:, :, None] + squares[:, None, :] - between)
     means = between.mean(axis=2)
     centered = between - means[:, :, None] - means[:, None, :] + means.mean(axis=1)[:, None, None]
     return -0.5 * centered
 
 
-def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
+def sum_blocks(parts: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
     """Return the n x n sum of small matrices (m, s, s), each at the rows and columns of its members (m, s)."""
-    if not pieces:  # every neighborhood holds one point many times
+    if not parts:  # all points are duplicates
         return csr_array((n_points, n_points))
-    rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in pieces]
-    columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in pieces]
-    data = [blocks.ravel() for _, blocks in pieces]
+    rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in parts]
+    columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in parts]
+    data = [blocks.ravel() for _, blocks in parts]
     entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
     return coo_array(entries, shape=(n_points, n_points)).tocsr()

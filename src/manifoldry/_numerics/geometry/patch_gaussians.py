@@ -1,4 +1,4 @@
-"""Distances between neighborhoods instead of points: divergences of the Gaussians of a point and its neighbors."""
+"""Distances between neighborhoods: divergences of the Gaussians of a point and its neighbors."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ PatchDivergence = Literal["kl", "bhattacharyya", "hellinger"]
 DIVERGENCES: tuple[str, ...] = get_args(PatchDivergence)
 
 MAX_PATCH_NEIGHBORS = 30
-"""Neighbors that a patch has at most, the nearest: of a radius that lists hundreds they tell no more."""
-
+"""Most neighbors of a patch: hundreds, as a radius may list, carry no more information."""
 PATCH_SHRINKAGE = 0.1
-"""Variance added in every direction, in units of the patches' own. From 0.01 to 10 the labels of neighbors agree about
-as often on six real sets; a tenth is best or nearly so on each."""
-
+"""Variance added in every direction, relative to that of the patches. From 0.01 to 10 labels of neighbors agree about
+as often on six real sets; 0.1 is best or nearly so on each."""
 DIVERGENCE_ROUNDING = 200 * float(np.finfo(float).eps)
-"""Divergences up to this share of the terms they are made of are rounding, and 0, as those of equal patches."""
+"""Divergences below this share of their terms are rounding and count as 0."""
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Some points with their neighbors: ``members`` (m, p), the point itself first, and ``weights`` that sum up to 1.
+    """Points with their neighbors: ``members`` (m, p), the point itself first, and ``weights`` that sum to 1.
 
     Weights of 0 pad short lists. ``own`` are the rows of new points, or their distances to all fitted ones, which
-    stand for the first member; None where it is a fitted point.
+    replace the first member; None if it is a fitted point.
     """
 
     members: IntArray
@@ -40,9 +38,9 @@ class Patches:
     @classmethod
     def of_lists(cls, neighbors: IntArray, centers: IntArray, own: Any = None) -> Patches:
         """Return the patches of lists (m, width) of neighbors, padded with -1."""
-        near = neighbors[:, :MAX_PATCH_NEIGHBORS]
-        listed = np.column_stack([np.ones(len(near), dtype=bool), near >= 0])
-        members = np.column_stack([centers, np.where(near >= 0, near, centers[:, None])])
+        nearest = neighbors[:, :MAX_PATCH_NEIGHBORS]
+        listed = np.column_stack([np.ones(len(nearest), dtype=bool), nearest >= 0])
+        members = np.column_stack([centers, np.where(nearest >= 0, nearest, centers[:, None])])
         return cls(members, listed / listed.sum(axis=1, keepdims=True), own)
 
     @classmethod
@@ -51,39 +49,25 @@ class Patches:
         width = min(int(lists.degrees.max(initial=0)), MAX_PATCH_NEIGHBORS)
         slots = np.arange(width)
         listed = slots < lists.degrees[:, None]
-        near = np.where(listed, lists.indices[np.where(listed, lists.indptr[:-1, None] + slots, 0)], -1)
-        return cls.of_lists(near, np.arange(lists.n_points))
+        nearest = np.where(listed, lists.indices[np.where(listed, lists.indptr[:-1, None] + slots, 0)], -1)
+        return cls.of_lists(nearest, np.arange(lists.n_points))
 
-    def taken(self, which: IntArray) -> Patches:
+    def taken(self, rows: IntArray) -> Patches:
         """Return some of the patches."""
-        return Patches(self.members[which], self.weights[which], None if self.own is None else self.own[which])
+        return Patches(self.members[rows], self.weights[rows], None if self.own is None else self.own[rows])
 
 
 @dataclass(frozen=True)
 class LocalGaussians:
-    r"""The Gaussian :math:`N(\mu_i, C_i + \sigma^2 I)` of every patch, a point and its neighbors.
+    r"""The Gaussian :math:`N(\mu_i, C_i + \sigma^2 I)` of every patch (levada2023, tipping1999).
 
-    :math:`\sigma^2`, the same for all, is the median over the patches of
-    :math:`\mathrm{tr}\, C_i^2 / \mathrm{tr}\, C_i`, the mean of their variances weighted by these, times ``shrinkage``.
-    So a divergence depends on the span of two patches alone, however many features there are, and is computed from the
-    inner products of their members by Woodbury's formula and the determinant lemma: rows or distances serve.
+    :math:`\sigma^2`, the ``noise`` of all patches, is their median of :math:`\mathrm{tr}\, C_i^2 / \mathrm{tr}\, C_i`,
+    the mean of their variances weighted by these, times ``shrinkage``. So a divergence depends on the span of two
+    patches alone, however many features there are, and is computed from the inner products of their members by
+    Woodbury's formula and the determinant lemma, from rows or distances.
 
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, D), or distances (n, n) if ``pairwise``
-        The fitted points.
-    patches : Patches
-        One for each.
-    noise : float
-        The variance :math:`\sigma^2`.
-    axes, variances : ndarrays of shape (n, p, r) and (n, r)
-        Of every patch: eigenvectors of the inner products of its weighted members, and eigenvalues.
-    pairwise : bool
-        Whether ``X`` holds distances.
-
-    Notes
-    -----
-    References: levada2023, tipping1999.
+    ``X`` (n, D) may be sparse; if ``pairwise`` it has the distances (n, n). ``axes`` (n, p, r) and ``variances`` (n, r)
+    are the eigenvectors and eigenvalues of the inner products of the weighted members of every patch.
     """
 
     X: Any
@@ -98,38 +82,38 @@ class LocalGaussians:
         cls, X: Any, lists: NeighborGraph, run: Run, pairwise: bool = False, shrinkage: float = PATCH_SHRINKAGE
     ) -> LocalGaussians:
         """Return the Gaussians of a directed graph of nearest neighbors."""
-        known = cls(X, Patches.of_graph(lists), 1.0, np.empty((0, 0, 0)), np.empty((0, 0)), pairwise)
+        model = cls(X, Patches.of_graph(lists), 1.0, np.empty((0, 0, 0)), np.empty((0, 0)), pairwise)
         with run.stage("local Gaussians"):
-            axes, variances = known.principal(known.patches)
+            axes, variances = model.principal(model.patches)
         total = variances.sum(axis=1)
-        real = total > 0
-        size = np.square(variances[real]).sum(axis=1) / total[real]
-        # Where every point has as many copies as neighbors, any variance makes lengths that are distances.
-        noise = shrinkage * float(np.median(size)) if real.any() else 1.0
-        return replace(known, noise=noise, axes=axes, variances=variances)
+        positive = total > 0
+        size = np.square(variances[positive]).sum(axis=1) / total[positive]
+        # If all neighbors are copies, any variance gives lengths that are distances.
+        noise = shrinkage * float(np.median(size)) if positive.any() else 1.0
+        return replace(model, noise=noise, axes=axes, variances=variances)
 
     def lengths(self, pairs: IntArray, kind: PatchDivergence) -> FloatArray:
         """Return the lengths between the patches of fitted points, given by their indices (m, 2)."""
         i, j = pairs.T
         return self._lengths(self.patches, i, self.axes, self.variances, j, kind)
 
-    def lengths_of_new(self, Q: Any, neighbors: IntArray, same: IntArray, kind: PatchDivergence) -> FloatArray:
-        """Return the lengths (m, width) from new points, whose patches are they and their neighbors, to these.
+    def lengths_of_new(self, Q: Any, neighbors: IntArray, coincident: IntArray, kind: PatchDivergence) -> FloatArray:
+        """Return the lengths (m, width) from new points, with their neighbors as patches, to these neighbors.
 
-        A new point that coincides with a fitted one has the patch of that one, given by ``same``, else -1.
+        A new point that coincides with a fitted one has the patch of that one, given by ``coincident``, else -1.
         """
         m, width = neighbors.shape
         lengths = np.full((m, width), np.inf)
-        new = np.flatnonzero(same < 0)
+        new = np.flatnonzero(coincident < 0)
         n_near = self.patches.members.shape[1] - 1
-        mine = Patches.of_lists(neighbors[new][:, :n_near], neighbors[new, 0], Q[new])
-        place, column = np.nonzero(neighbors[new] >= 0)
-        axes, variances = self.principal(mine)
-        lengths[new[place], column] = self._lengths(mine, place, axes, variances, neighbors[new][place, column], kind)
-        old = np.flatnonzero(same >= 0)
-        place, column = np.nonzero(neighbors[old] >= 0)
-        pairs = np.column_stack([same[old][place], neighbors[old][place, column]])
-        lengths[old[place], column] = self.lengths(pairs, kind)
+        patches = Patches.of_lists(neighbors[new][:, :n_near], neighbors[new, 0], Q[new])
+        row, column = np.nonzero(neighbors[new] >= 0)
+        axes, variances = self.principal(patches)
+        lengths[new[row], column] = self._lengths(patches, row, axes, variances, neighbors[new][row, column], kind)
+        copies = np.flatnonzero(coincident >= 0)
+        row, column = np.nonzero(neighbors[copies] >= 0)
+        pairs = np.column_stack([coincident[copies][row], neighbors[copies][row, column]])
+        lengths[copies[row], column] = self.lengths(pairs, kind)
         return lengths
 
     def principal(self, patches: Patches) -> tuple[FloatArray, FloatArray]:
@@ -148,85 +132,79 @@ class LocalGaussians:
         return [np.arange(lo, min(lo + step, m)) for lo in range(0, m, step)]
 
     def _lengths(
-        self, mine: Patches, i: IntArray, axes: FloatArray, variances: FloatArray, j: IntArray, kind: PatchDivergence
+        self, patches: Patches, i: IntArray, axes: FloatArray, variances: FloatArray, j: IntArray, kind: PatchDivergence
     ) -> FloatArray:
         lengths = np.empty(len(i))
-        for block in self._blocks(len(i), mine.members.shape[1]):
+        for block in self._blocks(len(i), patches.members.shape[1]):
             a, b = i[block], j[block]
-            cross, toward_a, toward_b, gap = self._between(mine.taken(a), self.patches.taken(b))
+            cross, toward_a, toward_b, gap = self._between(patches.taken(a), self.patches.taken(b))
             U, V = axes[a], self.axes[b]
-            # In the principal axes B = A' U of both patches, which are as long as their deviations.
+            # In the principal axes B = A' U of both patches, scaled by their standard deviations.
             shared = U.transpose(0, 2, 1) @ cross @ V
             along = (np.einsum("epr,ep->er", U, toward_a), np.einsum("epr,ep->er", V, toward_b))
             pair = PatchPair(variances[a], self.variances[b], shared, *along, gap, self.noise)
             lengths[block] = pair.length(kind)
         return lengths
 
-    def _between(self, mine: Patches, theirs: Patches) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return inner products of the weighted members of two patches each, about their means, shape (m, p, p).
+    def _between(self, first: Patches, second: Patches) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return inner products (m, p, p) of the weighted members of two patches each, about their means.
 
-        Then those with the difference of the means, (m, p) of either, and the square of that difference, (m,).
+        Then those with the difference of the means, (m, p) for either, and the squared difference (m,).
         """
         if self.pairwise:
-            return _between_by_distances(self.X, mine, theirs)
+            return _between_by_distances(self.X, first, second)
         rows, means = [], []
-        for patches in (mine, theirs):
+        for patches in (first, second):
             members = gather(self.X, patches.members)
             if patches.own is not None:
                 members[:, 0] = gather(patches.own, np.arange(patches.own.shape[0]))
             mean = np.einsum("ep,epd->ed", patches.weights, members)
             rows.append(np.sqrt(patches.weights)[:, :, None] * (members - mean[:, None]))
             means.append(mean)
-        away = means[1] - means[0]
-        along = [np.einsum("epd,ed->ep", centered, away) for centered in rows]
-        return rows[0] @ rows[1].transpose(0, 2, 1), along[0], along[1], np.square(away).sum(axis=1)
+        difference = means[1] - means[0]
+        along = [np.einsum("epd,ed->ep", centered, difference) for centered in rows]
+        return rows[0] @ rows[1].transpose(0, 2, 1), along[0], along[1], np.square(difference).sum(axis=1)
 
 
 def _between_by_distances(
-    D: Any, mine: Patches, theirs: Patches
+    D: Any, first: Patches, second: Patches
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return what `LocalGaussians._between` does, from distances alone."""
-    across, inside, outside = (-0.5 * _squares(D, *ends) for ends in ((mine, theirs), (mine, mine), (theirs, theirs)))
-    w, v = mine.weights, theirs.weights
+    """Return the results of `LocalGaussians._between` from distances alone."""
+    across, inside, outside = (
+        -0.5 * _squares(D, *ends) for ends in ((first, second), (first, first), (second, second))
+    )
+    w, v = first.weights, second.weights
     rows, columns = np.einsum("epq,eq->ep", across, v), np.einsum("epq,ep->eq", across, w)
     mean = np.einsum("ep,ep->e", rows, w)
     cross = across - rows[:, :, None] - columns[:, None, :] + mean[:, None, None]
-    toward_mine = rows - np.einsum("epq,eq->ep", inside, w)
-    toward_theirs = np.einsum("epq,eq->ep", outside, v) - columns
-    toward_mine -= np.einsum("ep,ep->e", toward_mine, w)[:, None]
-    toward_theirs -= np.einsum("ep,ep->e", toward_theirs, v)[:, None]
+    toward_first = rows - np.einsum("epq,eq->ep", inside, w)
+    toward_second = np.einsum("epq,eq->ep", outside, v) - columns
+    toward_first -= np.einsum("ep,ep->e", toward_first, w)[:, None]
+    toward_second -= np.einsum("ep,ep->e", toward_second, v)[:, None]
     own = np.einsum("epq,ep,eq->e", inside, w, w) + np.einsum("epq,ep,eq->e", outside, v, v)
     p, q = np.sqrt(w), np.sqrt(v)
-    return p[:, :, None] * cross * q[:, None, :], p * toward_mine, q * toward_theirs, np.maximum(own - 2 * mean, 0.0)
+    return p[:, :, None] * cross * q[:, None, :], p * toward_first, q * toward_second, np.maximum(own - 2 * mean, 0.0)
 
 
-def _squares(D: Any, mine: Patches, theirs: Patches) -> FloatArray:
-    """Return the squared distances between the members of two patches each; new points bring their own."""
-    between: Array = np.asarray(D[mine.members[:, :, None], theirs.members[:, None, :]], dtype=np.float64)
-    for patches, others, view in ((mine, theirs, between), (theirs, mine, between.transpose(0, 2, 1))):
+def _squares(D: Any, first: Patches, second: Patches) -> FloatArray:
+    """Return the squared distances between the members of two patches each; new points have their own."""
+    between: Array = np.asarray(D[first.members[:, :, None], second.members[:, None, :]], dtype=np.float64)
+    for patches, others, view in ((first, second, between), (second, first, between.transpose(0, 2, 1))):
         if patches.own is not None:
             view[:, 0] = np.take_along_axis(np.asarray(patches.own), others.members, axis=1)
-    if mine.own is not None and theirs.own is not None:
+    if first.own is not None and second.own is not None:
         between[:, 0, 0] = 0.0
     return between**2
 
 
 @dataclass(frozen=True)
 class PatchPair:
-    r"""Pairs of Gaussians :math:`N(\mu, B B^T + \sigma^2 I)` by what their divergences need.
+    r"""Pairs of Gaussians :math:`N(\mu, B B^T + \sigma^2 I)` by the terms of their divergences.
 
-    Parameters
-    ----------
-    mine, theirs : ndarrays of shape (m, r)
-        Squared lengths of the orthogonal columns of :math:`B_i` and :math:`B_j`.
-    shared : ndarray of shape (m, r, r)
-        :math:`B_i^T B_j`.
-    along_mine, along_theirs : ndarrays of shape (m, r)
-        :math:`B_i^T (\mu_j - \mu_i)` and :math:`B_j^T (\mu_j - \mu_i)`.
-    gap : ndarray of shape (m,)
-        :math:`\|\mu_j - \mu_i\|^2`.
-    noise : float
-        :math:`\sigma^2`.
+    ``mine`` and ``theirs`` (m, r) are squared lengths of the orthogonal columns of :math:`B_i` and :math:`B_j`,
+    ``shared`` (m, r, r) is :math:`B_i^T B_j`, ``along_mine`` and ``along_theirs`` (m, r) are :math:`B_i^T (\mu_j -
+    \mu_i)` and :math:`B_j^T (\mu_j - \mu_i)`, ``gap`` (m,) is :math:`\|\mu_j - \mu_i\|^2`, ``noise`` is
+    :math:`\sigma^2`.
     """
 
     mine: FloatArray

@@ -7,16 +7,13 @@ import numpy as np
 from manifoldry._core.values import Array, FloatArray
 
 GRAM_RANK_TOL = 1e-12
-"""Eigenvalues of a Gram matrix below this share of the largest are rounding: their directions cannot be told."""
-
+"""Eigenvalues of a Gram matrix below this share of the largest are rounding: directions are undetermined."""
 COMPONENT_RANK_TOL = 1e-10
 """Components with less than this share of the largest variance do not count as dimensions."""
-
 N_POWER_ITERATIONS = 6
-"""Power iterations of a randomized decomposition: variances 30 % apart are told to 1 part in 500."""
-
+"""Power iterations of a randomized decomposition: variances 30 % apart are separated to 1 in 500."""
 N_EXTRA_DIRECTIONS = 10
-"""Random directions beyond those asked for, which makes a few iterations enough."""
+"""Additional random directions, which make a few iterations enough."""
 
 
 def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -26,7 +23,7 @@ def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def centered_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rows about their mean, and the mean, taken off twice: far from the origin it is rounded."""
+    """Return the rows about their mean, and the mean; it is subtracted twice, because it is rounded."""
     mean = rows.mean(axis=0)
     centered = rows - mean
     centered -= centered.mean(axis=0)
@@ -49,6 +46,7 @@ def principal_directions(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     turned = rows.swapaxes(-1, -2)
     if rows.shape[-1] <= rows.shape[-2]:
         return descending_eigh(turned @ rows)
+    # Fewer rows than columns: the Gram matrix is smaller, and its eigenvectors give the directions.
     values, vectors = descending_eigh(rows @ turned)
     present = values > GRAM_RANK_TOL * values[..., :1]
     inverse = np.where(present, 1.0 / np.sqrt(np.where(present, values, 1.0)), 0.0)
@@ -56,7 +54,7 @@ def principal_directions(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def principal_scores(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the squared singular values, descending, and the first k principal coordinates (..., n, k) of the rows."""
+    """Return the squared singular values, descending, and the first k principal coordinates (..., n, k)."""
     turned = rows.swapaxes(-1, -2)
     if rows.shape[-1] >= rows.shape[-2]:
         return gram_scores(rows @ turned, k)
@@ -65,19 +63,19 @@ def principal_scores(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
 
 
 def whitened_rows(centered: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return uncorrelated rows of unit variance, the map (p, r) that made them, and the map (r, p) back."""
+    """Return uncorrelated rows of unit variance, the map (p, r) to them, and its inverse (r, p)."""
     U, S, Vt = np.linalg.svd(centered, full_matrices=False)
-    real = S > S[0] * max(centered.shape) * np.finfo(float).eps
-    U, S, Vt = U[:, real], S[real], Vt[real]
+    significant = S > S[0] * max(centered.shape) * np.finfo(float).eps
+    U, S, Vt = U[:, significant], S[significant], Vt[significant]
     root = np.sqrt(len(centered))
     return U * root, Vt.T * (root / S), Vt * (S / root)[:, None]
 
 
 def leading_scores(rows: Array, k: int, rng: np.random.Generator) -> FloatArray:
-    """Return the first k principal coordinates (n, k) of rows about their mean, nearly, by randomized iteration.
+    """Return approximate first k principal coordinates (n, k) of rows about their mean, by randomized iteration.
 
-    The rows may be sparse and are neither copied nor centered; k must be below their number and that of the columns.
-    Reference: halko2011
+    The rows may be sparse and are neither copied nor centered; k must be below their number and that of the columns
+    (halko2011).
     """
     mean = np.asarray(rows.mean(axis=0)).ravel()
     width = min(k + N_EXTRA_DIRECTIONS, *rows.shape)

@@ -1,33 +1,32 @@
-"""Tangent planes: local principal coordinates of every neighborhood, the point itself included."""
+"""Tangent coordinates of neighborhoods, and checks whether a layout keeps distances along a surface."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, NeighborGraph
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._core.values import Embedding, FloatArray, NeighborGraph, Spectrum
+from manifoldry._numerics.geometry.affinity import laplacian
+from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_blocks
 from manifoldry._numerics.geometry.principal import gram_scores, principal_scores
+from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._sample import Sample
 
 TANGENT_RANK_TOL = 1e-9
 """Local variances below this share of the largest are rounding."""
-
 DEPENDENCE_TOL = 1e-7
-"""Norm of a normalized product of coordinates, orthogonal to those before it, below which it depends on them."""
-
+"""Norm of a normalized product of coordinates, orthogonal to those before it, below which it is dependent."""
 MAX_SCALE_MISFIT = 0.5
-"""Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
+"""Misfit of the local scales up to which one affine map explains them, and the coordinates get true scale."""
 MAX_LENGTH_ERROR = 0.15
-"""Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, 0.14
-with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7. Of 90
-layouts of fifteen surfaces by LTSA and Hessian eigenmaps, those with an affine error up to 0.1 have at most 0.145, the
-others 0.15 and more."""
+"""Largest relative error (75 % quantile) of edges in a layout to scale: 0.01 to 0.04 on rolls, 0.14 with strong noise,
+0.7 on a map of cities that one affine map explains badly. Of 90 layouts of fifteen surfaces by LTSA and Hessian
+eigenmaps, those with an affine error up to 0.1 have at most 0.145, the others at least 0.15."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,14 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
 
     def work(stack: Stack) -> Tangents:
         values, coordinates = _local_scores(sample, stack, d)
-        kept = values[:, :d] > TANGENT_RANK_TOL * values[:, :1]
-        lengths = np.sqrt(np.where(kept, values[:, :d], 0.0))
-        basis = np.where(kept[:, None, :], coordinates / np.where(kept, lengths, 1.0)[:, None, :], 0.0)
+        positive = values[:, :d] > TANGENT_RANK_TOL * values[:, :1]
+        lengths = np.sqrt(np.where(positive, values[:, :d], 0.0))
+        basis = np.where(positive[:, None, :], coordinates / np.where(positive, lengths, 1.0)[:, None, :], 0.0)
         return Tangents(stack, basis, lengths, values)
 
-    pieces = [(stack,) for stack in stacks(sample.neighbors, row_width(sample), own=True)]
+    tasks = [(stack,) for stack in stacks(sample.neighbors, row_width(sample), own=True)]
     with run.stage("tangents"):
-        return run.map(work, pieces, blas=True)
+        return run.map(work, tasks, blas=True)
 
 
 def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
@@ -82,22 +81,22 @@ def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, Flo
 
 
 def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray:
-    """Return the mean share of a neighborhood's variance that 1, 2, ... local dimensions leave over.
+    """Return the mean share of a neighborhood's variance that 1, 2, ... local dimensions leave.
 
-    From at most ``most`` neighborhoods, drawn at random.
+    From at most ``most`` random neighborhoods.
     """
     n = sample.n_points
     chosen = np.sort(run.rng("local variances").permutation(n)[:most])
     shares = []
     for stack in stacks(sample.neighbors, row_width(sample), own=True):
-        here = np.isin(stack.centers, chosen)
-        values, _ = _local_scores(sample, Stack(stack.centers[here], stack.members[here]), 1)
+        mask = np.isin(stack.centers, chosen)
+        values, _ = _local_scores(sample, Stack(stack.centers[mask], stack.members[mask]), 1)
         total = values.sum(axis=1)
-        left = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
-        shares.append(left)
-    width = min(left.shape[1] for left in shares)
-    spread = np.concatenate([left[:, :width] for left in shares])
-    if not len(spread):  # every neighborhood holds one point many times
+        residual = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
+        shares.append(residual)
+    width = min(residual.shape[1] for residual in shares)
+    spread = np.concatenate([residual[:, :width] for residual in shares])
+    if not len(spread):  # all points are duplicates
         return np.zeros(width)
     return np.maximum(spread.mean(axis=0), 0.0)
 
@@ -111,11 +110,11 @@ def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_p
 
 
 def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatArray, float]:
-    r"""Return the matrix B that makes ``coordinates @ B`` isometric where they are an affine image, and its misfit.
+    """Return the matrix B that makes ``coordinates @ B`` isometric if they are an affine image, and its misfit.
 
-    In every neighborhood the least-squares map L_i from the centered coordinates to the local tangent coordinates
-    would be :math:`B R_i` with a rotation :math:`R_i`, so :math:`B B^T` is the mean of :math:`L_i L_i^T`. The misfit
-    is the relative spread of these about that mean: small where one affine map explains all neighborhoods.
+    In every neighborhood the least-squares map L_i from the centered coordinates to the local tangent coordinates would
+    be :math:`B R_i` with a rotation :math:`R_i`, so :math:`B B^T` is the mean of :math:`L_i L_i^T`. The misfit is the
+    relative spread of these about that mean: small if one affine map explains all neighborhoods.
     """
     maps = []
     for plane in planes:
@@ -127,30 +126,30 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
 
 def common_scale(maps: FloatArray) -> tuple[FloatArray, float]:
     r"""Return the B that explains maps L_i (m, p, r) best as :math:`B R_i` with rotations, and its misfit."""
-    found = maps @ maps.transpose(0, 2, 1)
-    # A neighborhood that the embedding collapsed has an arbitrarily large L: large ones get small weights.
-    sizes = np.einsum("ijj->i", found)
+    squares = maps @ maps.transpose(0, 2, 1)
+    # Where the embedding collapsed a neighborhood, L is arbitrarily large: large ones get small weights.
+    sizes = np.einsum("ijj->i", squares)
     with np.errstate(over="ignore"):
         trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
     trust /= trust.sum()
-    center = np.einsum("i,ijk->jk", trust, found)
+    center = np.einsum("i,ijk->jk", trust, squares)
     values, vectors = np.linalg.eigh(center)
-    spread = trust @ np.linalg.norm(found - center, axis=(1, 2))
+    spread = trust @ np.linalg.norm(squares - center, axis=(1, 2))
     misfit = float(spread / max(np.linalg.norm(center), np.finfo(float).tiny))
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, misfit
 
 
 def length_error(graph: NeighborGraph, coordinates: FloatArray) -> float:
-    """Return the relative error of the lengths of edges that three of four do not exceed; duplicates do not count."""
-    apart = graph.lengths > 0
-    if not apart.any():
+    """Return the 75 % quantile of the relative errors of edge lengths; duplicates do not count."""
+    distinct = graph.lengths > 0
+    if not distinct.any():
         return 0.0
-    across = np.linalg.norm(coordinates[graph.rows()[apart]] - coordinates[graph.indices[apart]], axis=1)
-    return float(np.quantile(np.abs(across / graph.lengths[apart] - 1.0), 0.75))
+    spans = np.linalg.norm(coordinates[graph.rows()[distinct]] - coordinates[graph.indices[distinct]], axis=1)
+    return float(np.quantile(np.abs(spans / graph.lengths[distinct] - 1.0), 0.75))
 
 
 def tangent_form(plane: Tangents) -> FloatArray:
-    r"""Return :math:`I - G G^T` with :math:`G = [1/\sqrt{s}, V]`: what is not affine in the tangent coordinates."""
+    r"""Return :math:`I - G G^T` with :math:`G = [1/\sqrt{s}, V]`: the part that is not affine in the coordinates."""
     s = plane.basis.shape[1]
     form = -(plane.basis @ plane.basis.transpose(0, 2, 1)) - 1.0 / s
     form[:, np.arange(s), np.arange(s)] += 1.0
@@ -158,7 +157,7 @@ def tangent_form(plane: Tangents) -> FloatArray:
 
 
 def hessian_form(plane: Tangents) -> FloatArray:
-    """Return Q Q' of the products of tangent coordinates, made orthogonal to 1 and the coordinates themselves.
+    """Return Q Q' of the products of tangent coordinates, orthogonal to 1 and to the coordinates.
 
     Directions beyond the dimension of a neighborhood, and linearly dependent products, are left out.
     """
@@ -172,7 +171,7 @@ def hessian_form(plane: Tangents) -> FloatArray:
     Q, R = np.linalg.qr(products)
     independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENCE_TOL
     Q = Q * independent[:, None, :]
-    # Once more against the lower columns: one pass leaves rounding where a product was nearly dependent on them.
+    # Twice is enough: one pass leaves rounding where a product was nearly dependent on the lower columns.
     Q -= lower @ (lower.transpose(0, 2, 1) @ Q)
     return Q @ Q.transpose(0, 2, 1)
 
@@ -184,3 +183,101 @@ def duplicates_laplacian(graph: NeighborGraph) -> csr_array:
     n = graph.n_points
     W = coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)).tocsr()
     return laplacian(W).matrix
+
+
+SURFACE_SLACK = 0.5
+"""Measured dimension beyond n_components up to which the data counts as a surface: up to 0.35 on noisy rolls."""
+MIN_SHEET_POINTS = 30
+"""Fewest points for a useful measurement of the dimension."""
+N_PATH_SOURCES = 100
+"""Points from which shortest paths are compared with the layout."""
+MAX_PATH_ERROR, DENSE_POINTS = 0.03, 400
+"""Largest root mean square error of Isomap's distances, relative to the paths, without a finding. With fewer than 400
+points paths zigzag, and the limit grows as one over the root of their number. On 140 surfaces of 150 to 1,200 points
+layouts with a rigid error up to 0.09 have at most 0.026 (0.037 for 150 points), those above 0.1 at least 0.032 (a small
+hole), 0.07 (a sector of a cone) and 0.1 (short circuits)."""
+MAX_UNFOLDED_PATH_ERROR = 0.085
+"""The same if distances of neighbors may shrink, so that paths become straight: at most 0.077 for layouts with a rigid
+error up to 0.1 (but 0.12 around a large hole), at least 0.086 (a sector of a cone) for the others."""
+MAX_BEND = 0.05
+"""Share of their spread by which unfolded points may bend away from the layout. On 60 surfaces of 150 to 700 points it
+is up to 0.049 for rigid errors below 0.08, 0.06 to 0.065 for 0.08 to 0.1, and at least 0.054 for larger errors, on
+sectors of cones with neighbors across a gap."""
+MAX_STRAIGHT_DIMENSION = 2
+"""Dimensions up to which these limits hold: in a solid cube of 2,000 points paths are off by 0.034."""
+
+
+def is_surface(sample: Sample, n_components: int) -> bool:
+    """Return whether the measured dimension is about n_components, so that distances can be preserved."""
+    if sample.n_points < MIN_SHEET_POINTS:
+        return False
+    rule = sample.index.rule
+    points = sample.neighbors if sample.X is None else sample.X
+    metric = "precomputed" if sample.pairwise else rule.metric
+    return intrinsic_dimension(points, metric, rule.metric_params).value <= n_components + SURFACE_SLACK
+
+
+def path_error(graph: NeighborGraph, coordinates: FloatArray, run: Run) -> float:
+    """Return the root mean square difference of distances and shortest paths, relative to the paths."""
+    quiet = Run(0, run.n_jobs)
+    sources = np.sort(quiet.rng("path error").permutation(graph.n_points)[:N_PATH_SOURCES])
+    with run.stage("distances along the data"):
+        paths = geodesic_lengths(graph, quiet, sources)[0].astype(np.float64)
+        squares = total = 0.0
+        for source, lengths in zip(sources, paths, strict=True):
+            finite = np.isfinite(lengths)
+            distances = np.linalg.norm(coordinates[finite] - coordinates[source], axis=1)
+            squares += float(((distances - lengths[finite]) ** 2).sum())
+            total += float((lengths[finite] ** 2).sum())
+    return float(np.sqrt(squares / total)) if total > 0 else 0.0
+
+
+def bend(graph: NeighborGraph, spectrum: Spectrum, n_components: int) -> float:
+    r"""Return how far unfolded points leave their first n_components dimensions smoothly, relative to their spread.
+
+    .. math:: \Bigl(\sum_i \langle w_i, \bar w_i \rangle / \operatorname{tr} G\Bigr)^{1/2}
+
+    Here w are the other coordinates of the unfolded points, and the mean is that of a point's neighbors. It is zero for
+    a flat sheet. Noise is independent between neighbors and does not count, unlike a bend of the sheet.
+    """
+    residual, total = spectrum.scaled(0.5)[:, n_components:], float(spectrum.values.sum())
+    adjacency = csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(graph.n_points, graph.n_points))
+    means = (adjacency @ residual) / np.maximum(graph.degrees, 1)[:, None]
+    return float(np.sqrt(max(0.0, float((residual * means).sum())) / total)) if total > 0 else 0.0
+
+
+def with_bend(embedding: Embedding, sample: Sample, run: Run) -> Embedding:
+    """Return the embedding of a surface with its bend, and advice if it is too large and there is no other.
+
+    Distances between neighbors are kept in all dimensions; if the unfolded sheet bends, the layout shortens them.
+    """
+    n_components, spectrum = embedding.coordinates.shape[1], embedding.spectrum
+    if spectrum is None or sample.targets is not None or run.stopped or not is_surface(sample, n_components):
+        return embedding
+    bend_size, advice = bend(sample.graph, spectrum, n_components), embedding.notes.get("advice", ())
+    if bend_size > MAX_BEND and not (advice or embedding.notes.get("surface_advice")):
+        advice = (
+            f"The unfolded points do not lie flat: they bend away from the layout by {bend_size:.0%} of their spread, "
+            "so its distances are too short. Neighbors across a gap may hold the surface together (lower n_neighbors), "
+            "or it is curved in every direction. IPA leaves out such neighbors.",
+        )
+    return replace(embedding, notes={**embedding.notes, "bend": bend_size, "advice": advice})
+
+
+def with_path_error(
+    embedding: Embedding, sample: Sample, run: Run, limit: float = MAX_PATH_ERROR, instead: str = "IPA"
+) -> Embedding:
+    """Return the embedding of a surface with the error of its distances along the data, and advice if it is large.
+
+    Other data, and distances that targets change, are not checked. Other advice has priority.
+    """
+    n, n_components = embedding.coordinates.shape
+    if sample.targets is not None or n_components > MAX_STRAIGHT_DIMENSION or not is_surface(sample, n_components):
+        return embedding
+    error, advice = path_error(sample.graph, embedding.coordinates, run), embedding.notes.get("advice", ())
+    if error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5) and not (advice or embedding.notes.get("surface_advice")):
+        advice = (
+            f"The layout changes the distances along the data by {error:.0%} (root mean square): the data has a hole, "
+            f"a concave outline or short circuits, or cannot be laid flat. Use {instead}, which does not need them.",
+        )
+    return replace(embedding, notes={**embedding.notes, "path_error": error, "advice": advice})

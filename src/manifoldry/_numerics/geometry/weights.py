@@ -1,4 +1,4 @@
-"""Reconstruction weights: each point as a combination of its neighbors, weights summing to one."""
+"""Reconstruction weights: each point as a combination of its neighbors, with weights that sum to 1."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from manifoldry._numerics.geometry.neighborhoods import Stack, local_grams, row_
 from manifoldry.graph._sample import Sample
 
 RATIO_TIE_TOL = 1e-9
-"""Relative difference of ratios of local eigenvalues up to which they count as equal: rounding leaves 1e-12 or so."""
+"""Relative difference up to which ratios of local eigenvalues count as equal: rounding leaves about 1e-12."""
 
 
 def barycentric(grams: FloatArray, reg: float) -> FloatArray:
     r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for Gram matrices C (m, s, s).
 
-    They hold the inner products of the neighbors about their center; :math:`\alpha` is ``reg`` times the trace, and a
+    These are the inner products of the neighbors about their center; :math:`\alpha` is ``reg`` times the trace. A
     neighborhood of duplicates (C = 0) gets equal weights.
     """
     m, s, _ = grams.shape
@@ -34,10 +34,10 @@ def barycentric(grams: FloatArray, reg: float) -> FloatArray:
 
 
 def convex(grams: FloatArray, reg: float) -> FloatArray:
-    """Return the weights of least error among those that are non-negative: an active-set search over the stack.
+    """Return the non-negative weights of least error: an active-set search over the stack.
 
-    Starting from the free solution, negative weights are fixed at zero and the others solved for again; a fixed one
-    is released when that lowers the error (the Lawson-Hanson rule, on all neighborhoods at once).
+    Negative weights are fixed at zero and the others solved for again; a fixed one is released when that lowers the
+    error (the Lawson-Hanson rule, for all neighborhoods at once).
     """
     m, s, _ = grams.shape
     traces = np.einsum("ijj->i", grams)
@@ -48,54 +48,54 @@ def convex(grams: FloatArray, reg: float) -> FloatArray:
     weights = np.zeros((m, s))
     weights[np.arange(m), best] = 1.0
     free = weights > 0
-    busy = np.arange(m)
+    active = np.arange(m)
     for _ in range(3 * s * s):
-        slopes = np.einsum("ijk,ik->ij", system[busy], weights[busy])
-        level = np.einsum("ij,ij->i", slopes, weights[busy])  # the multiplier of sum w = 1
-        gain = np.where(free[busy], -np.inf, level[:, None] - slopes)
+        slopes = np.einsum("ijk,ik->ij", system[active], weights[active])
+        level = np.einsum("ij,ij->i", slopes, weights[active])  # the multiplier of sum w = 1
+        gain = np.where(free[active], -np.inf, level[:, None] - slopes)
         entering = np.argmax(gain, axis=1)
-        wants = gain[np.arange(len(busy)), entering] > 1e-12 * level
-        busy, entering = busy[wants], entering[wants]
-        if len(busy) == 0:
+        improves = gain[np.arange(len(active)), entering] > 1e-12 * level
+        active, entering = active[improves], entering[improves]
+        if len(active) == 0:
             break
-        free[busy, entering] = True
-        _descend_on_face(system, weights, free, busy)
+        free[active, entering] = True
+        _descend_on_face(system, weights, free, active)
     return weights
 
 
-def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, busy: IntArray) -> None:
-    """Move to the least error on the face of the free weights; weights that would turn negative leave it."""
+def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, active: IntArray) -> None:
+    """Move to the least error on the face of the free weights; weights that become negative leave it."""
     s = weights.shape[1]
-    while len(busy):
-        face = free[busy]
-        masked = np.where(face[:, :, None] & face[:, None, :], system[busy], 0.0)
+    while len(active):
+        face = free[active]
+        masked = np.where(face[:, :, None] & face[:, None, :], system[active], 0.0)
         masked[:, np.arange(s), np.arange(s)] += np.where(face, 0.0, 1.0)
         solved = np.where(face, np.linalg.solve(masked, face[:, :, None].astype(float))[:, :, 0], 0.0)
         solved /= solved.sum(axis=1, keepdims=True)
-        now = weights[busy]
+        current = weights[active]
         falling = face & (solved < 0)
-        steps = np.where(falling, now / np.where(falling, now - solved, 1.0), np.inf)
+        steps = np.where(falling, current / np.where(falling, current - solved, 1.0), np.inf)
         limit = steps.min(axis=1)
         stuck = limit < 1
-        weights[busy] = now + np.minimum(limit, 1.0)[:, None] * (solved - now)
-        rows, leaving = busy[stuck], np.argmin(steps[stuck], axis=1)
+        weights[active] = current + np.minimum(limit, 1.0)[:, None] * (solved - current)
+        rows, leaving = active[stuck], np.argmin(steps[stuck], axis=1)
         weights[rows, leaving] = 0.0
         free[rows, leaving] = False
-        busy = rows
+        active = rows
 
 
 def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
     """Return the sparse matrix W whose row i holds the weights of point i's neighbors; rows sum to one."""
     solve = convex if nonnegative else barycentric
-    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
+    parts = list(stacks(sample.neighbors, row_width(sample), own=False))
 
     def work(stack: Stack) -> FloatArray:
         return solve(local_grams(sample, stack, about_center=True), reg)
 
     with run.stage("weights"):
-        found = run.map(work, [(stack,) for stack in pieces], blas=True)
+        solutions = run.map(work, [(stack,) for stack in parts], blas=True)
     data = np.empty(sample.neighbors.n_edges)
-    for stack, weights in zip(pieces, found, strict=True):
+    for stack, weights in zip(parts, solutions, strict=True):
         starts = sample.neighbors.indptr[stack.centers]
         data[starts[:, None] + np.arange(weights.shape[1])] = weights
     n = sample.n_points
@@ -105,23 +105,24 @@ def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = 
 def grown_reconstruction(
     sample: Sample, reg: float, run: Run, W: csr_array, before: NeighborGraph
 ) -> tuple[csr_array, IntArray]:
-    """Return the `reconstruction` of a grown sample, and the points whose weights were computed.
+    """Return the `reconstruction` of an extended sample, and the points whose weights were computed.
 
-    ``W`` holds the weights of the first points by the lists ``before``; those whose lists are the same keep them.
-
-    References: kouropteva2005
+    ``W`` holds the weights of the first points by the lists ``before``; unchanged lists keep them (kouropteva2005).
     """
     lists, n = sample.neighbors, sample.n_points
     old = before.n_points
     same = np.zeros(n, dtype=bool)
     same[:old] = lists.degrees[:old] == before.degrees
-    kept, known = same[lists.rows()], same[:old][before.rows()]  # edges of the lists that are as long, in one order
-    differ = (lists.indices[kept] != before.indices[known]) | (lists.lengths[kept] != before.lengths[known])
-    same[lists.rows()[kept][differ]] = False
-    kept, known = same[lists.rows()], same[:old][before.rows()]
-    some = reconstruction(replace(sample, neighbors=lists.with_only(~kept)), reg, run)
+    reused, previous = (
+        same[lists.rows()],
+        same[:old][before.rows()],
+    )  # edges of the lists that are as long, in one order
+    differ = (lists.indices[reused] != before.indices[previous]) | (lists.lengths[reused] != before.lengths[previous])
+    same[lists.rows()[reused][differ]] = False
+    reused, previous = same[lists.rows()], same[:old][before.rows()]
+    computed = reconstruction(replace(sample, neighbors=lists.with_only(~reused)), reg, run)
     data = np.empty(lists.n_edges)
-    data[kept], data[~kept] = W.data[known], some.data
+    data[reused], data[~reused] = W.data[previous], computed.data
     return csr_array((data, lists.indices, lists.indptr), shape=(n, n)), np.flatnonzero(~same)
 
 
@@ -132,8 +133,8 @@ def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[
     neighborhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
     k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
     """
-    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
-    if not pieces:  # every neighborhood holds one point many times
+    parts = list(stacks(sample.neighbors, row_width(sample), own=False))
+    if not parts:  # all points are duplicates
         return []
 
     def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -142,12 +143,12 @@ def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[
         return barycentric(grams, reg), np.maximum(values[:, ::-1], 0.0), vectors[:, :, ::-1]
 
     with run.stage("weights"):
-        parts = run.map(decompose, [(stack,) for stack in pieces], blas=True)
-        heads = [(values[:, :d].sum(axis=1), values[:, d:].sum(axis=1)) for _, values, _ in parts]
+        decompositions = run.map(decompose, [(stack,) for stack in parts], blas=True)
+        heads = [(values[:, :d].sum(axis=1), values[:, d:].sum(axis=1)) for _, values, _ in decompositions]
         ratios = np.concatenate([tail / np.where(head > 0, head, 1.0) for head, tail in heads])
         eta = float(np.median(ratios))
-        tasks = [(stack, *part, d, eta) for stack, part in zip(pieces, parts, strict=True)]
-        return [piece for found in run.map(_modified, tasks, blas=True) for piece in found]
+        tasks = [(stack, *part, d, eta) for stack, part in zip(parts, decompositions, strict=True)]
+        return [block for results in run.map(_modified, tasks, blas=True) for block in results]
 
 
 def _modified(
@@ -160,11 +161,11 @@ def _modified(
     total = values.sum(axis=1, keepdims=True)
     tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
     heads = np.maximum(total - tails, np.finfo(float).tiny)
-    # The ratio of one point is the median itself: rounding must not decide whether it is less.
+    # The ratio of one point is the median itself: rounding must not decide the comparison.
     small = (tails / heads < (1 - RATIO_TIE_TOL) * eta)[:, d - 1 : k - 1]
     # The first head after which the tail is small; the last column always leaves one vector.
     counts = np.where(small.any(axis=1), k - d - np.argmax(small, axis=1), 1)
-    found = []
+    results = []
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
         V = vectors[rows][:, :, k - count :]
@@ -178,12 +179,12 @@ def _modified(
         # Columns of [1; -W]: the point minus its reconstructions.
         misfit = np.concatenate([np.ones((len(rows), 1, count)), -W], axis=1)
         members = np.column_stack([stack.centers[rows], stack.members[rows]])
-        found.append((members, misfit @ misfit.transpose(0, 2, 1)))
-    return found
+        results.append((members, misfit @ misfit.transpose(0, 2, 1)))
+    return results
 
 
 def misfit_map(W: csr_array) -> csr_array:
-    """Return I - W: each point less its reconstruction, nothing for points without weights."""
+    """Return I - W: each point minus its reconstruction; zero for points without weights."""
     reconstructed = (np.diff(W.indptr) > 0).astype(float)
     return csr_array(diags_array(reconstructed) - W)
 

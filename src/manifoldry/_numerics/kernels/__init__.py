@@ -1,1 +1,1 @@
-"""Compiled loops over a row range, for what no library has; imported at first use only."""
+"""Compiled loops over ranges of rows that no library provides; imported on first use only."""

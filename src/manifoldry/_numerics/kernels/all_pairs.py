@@ -16,11 +16,11 @@ POINTS_PER_PASS = 512
     "int64, int64)",
     **FAST,
 )
-def sum_all_pairs(places, columns, charges, own, gaussian, dof, phi, grad, lo, hi):  # type: ignore[no-untyped-def]
-    """For places lo..hi write ``phi = sum_j c_j w(s)`` and ``grad = sum_j 2 c_j w'(s) (y - y_j)``.
+def sum_all_pairs(positions, columns, charges, excluded, gaussian, dof, phi, grad, lo, hi):  # type: ignore[no-untyped-def]
+    """For positions lo..hi write ``phi = sum_j c_j w(s)`` and ``grad = sum_j 2 c_j w'(s) (y - y_j)``.
 
-    ``columns`` (d, n) are the layout's coordinates, one row per dimension so that the loops over j run through
-    memory. Place i leaves out the layout's point ``own[i]``, or none if that is negative.
+    ``columns`` (d, n) are the layout's coordinates, one row per dimension so that the loops over j access memory in
+    order. Position i ignores point ``excluded[i]`` of the layout, or none if that is negative.
     """
     n_dims, n = columns.shape
     squares, values, slopes = np.empty(POINTS_PER_PASS), np.empty(POINTS_PER_PASS), np.empty(POINTS_PER_PASS)
@@ -35,20 +35,20 @@ def sum_all_pairs(places, columns, charges, own, gaussian, dof, phi, grad, lo, h
             for j in range(len(square)):
                 square[j] = 0.0
             for c in range(n_dims):
-                here, there = places[i, c], columns[c, start:end]
+                x, xs = positions[i, c], columns[c, start:end]
                 for j in range(len(square)):
-                    step = here - there[j]
+                    step = x - xs[j]
                     square[j] += step * step
             kernel_and_slope(square, charges[start:end], gaussian, dof, value, slope)
-            if start <= own[i] < end:
-                value[own[i] - start] = 0.0
+            if start <= excluded[i] < end:
+                value[excluded[i] - start] = 0.0
             total = 0.0
             for j in range(len(value)):
                 total += value[j]
             phi[i] += total
             for c in range(n_dims):
-                here, there = places[i, c], columns[c, start:end]
+                x, xs = positions[i, c], columns[c, start:end]
                 total = 0.0
                 for j in range(len(value)):
-                    total += slope[j] * (here - there[j])
+                    total += slope[j] * (x - xs[j])
                 grad[i, c] += total

@@ -1,4 +1,4 @@
-"""Barnes-Hut sums over a tree of cells: a far cell acts as a whole, by its charge and second moments."""
+"""Barnes-Hut sums over a tree of cells: a far cell acts as one body, with its charge and second moments."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from manifoldry._numerics.kernels.layout_kernels import FAST, exp_minus, kernel_
 BUFFER_SIZE = 256
 """Cells or points summed at a time."""
 GAUSSIAN_CUTOFF = 26.6
-"""From this distance on the Gaussian counts as 0."""
+"""Distance beyond which the Gaussian counts as 0."""
 
 _cells = "int64[:, ::1], float64[:, ::1]"
 
 
 @kernel(
-    "void(float64[:, ::1], int64, int64, int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])",
-    **FAST,
+    "void(float64[:, ::1], int64, int64, int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", **FAST
 )
-def _add_points(points, lo, hi, own, place, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
-    """Add to ``sums`` (potential, gradient) what points lo..hi give, but for the potential of point ``own``."""
-    x, y, z = place[0], place[1], place[2]
+def _add_points(points, lo, hi, excluded, position, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
+    """Add the potential and gradient of points lo..hi to ``sums``, without the potential of point ``excluded``."""
+    x, y, z = position[0], position[1], position[2]
     xs, ys, zs, charge = points[0, lo:hi], points[1, lo:hi], points[2, lo:hi], points[3, lo:hi]
     square, value, slope = work[0, : hi - lo], work[1, : hi - lo], work[2, : hi - lo]
     for j in range(hi - lo):
         square[j] = (x - xs[j]) ** 2 + (y - ys[j]) ** 2 + (z - zs[j]) ** 2
     kernel_and_slope(square, charge, gaussian, dof, value, slope)
-    if lo <= own < hi:
-        value[own - lo] = 0.0
+    if lo <= excluded < hi:
+        value[excluded - lo] = 0.0
     phi, gx, gy, gz = 0.0, 0.0, 0.0, 0.0
     for j in range(hi - lo):
         phi += value[j]
@@ -43,12 +42,12 @@ def _add_points(points, lo, hi, own, place, gaussian, dof, work, sums):  # type:
 
 
 @kernel("void(float64[:, ::1], int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", **FAST)
-def _add_cells(far, size, place, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
-    """Add to ``sums`` what ``size`` buffered cells give, to second order in their size.
+def _add_cells(far, size, position, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
+    """Add the potential and gradient of ``size`` buffered cells to ``sums``, to second order in their size.
 
-    With r from the center, charge q and second moments S: q w + 2 w'' r'Sr + w' tr S, and the gradient of that.
+    With r from the center, charge q and second moments S: q w + 2 w'' r'Sr + w' tr S, and its gradient.
     """
-    x, y, z = place[0], place[1], place[2]
+    x, y, z = position[0], position[1], position[2]
     xs, ys, zs, charge = far[0, :size], far[1, :size], far[2, :size], far[3, :size]
     sxx, syy, szz, sxy, sxz, syz = (
         far[4, :size], far[5, :size], far[6, :size], far[7, :size], far[8, :size], far[9, :size],
@@ -89,15 +88,15 @@ def _add_cells(far, size, place, gaussian, dof, work, sums):  # type: ignore[no-
 
 
 @nb.njit(**FAST)
-def _begin(places, first, end, sums, box):  # type: ignore[no-untyped-def]
-    """Set the sums of places first..end to 0, and write their lowest and highest coordinates."""
+def _begin(positions, first, end, sums, box):  # type: ignore[no-untyped-def]
+    """Set the sums of positions first..end to 0, and write their lowest and highest coordinates."""
     for c in range(3):
         box[0, c], box[1, c] = np.inf, -np.inf
     for i in range(first, end):
         for c in range(4):
             sums[i, c] = 0.0
         for c in range(3):
-            box[0, c], box[1, c] = min(box[0, c], places[i, c]), max(box[1, c], places[i, c])
+            box[0, c], box[1, c] = min(box[0, c], positions[i, c]), max(box[1, c], positions[i, c])
 
 
 @kernel(
@@ -105,66 +104,66 @@ def _begin(places, first, end, sums, box):  # type: ignore[no-untyped-def]
     "float64[:, ::1], int64, int64)",
     **FAST,
 )
-def traverse(points, cells, moments, leaf_size, places, groups, own, gaussian, dof, flat_top, opening, sums, lo, hi):  # type: ignore[no-untyped-def]
-    """For groups lo..hi of places write the potential and its gradient, shape (m, 4).
+def traverse(  # type: ignore[no-untyped-def]
+    points, cells, moments, leaf_size, positions, groups, at_points, gaussian, dof, flat_top, opening, sums, lo, hi
+):
+    """For groups lo..hi of positions write the potential and its gradient, shape (m, 4).
 
-    The places of a group share one traversal. A cell acts on them as a whole if the squared distance of its center from
-    their box, plus ``flat_top``, exceeds its squared size times ``opening``; nearer the kernel hardly varies.
-    With ``own``, place i is point i, groups lie within leaves, and a point's own potential is left out: in a leaf
-    of few points it is never added, so that no digits are lost where nothing else is near.
+    The positions of a group share one traversal. A cell acts on them as one body if the squared distance of its center
+    from their box, plus ``flat_top`` (where the kernel hardly varies), exceeds its squared size times ``opening``. With
+    ``at_points``, position i is point i, groups are within leaves, and a point's own potential is excluded: in a leaf
+    of few points it is never added, so that no digits are lost for isolated points.
     """
-    far, near, work = np.empty((10, BUFFER_SIZE)), np.empty((4, BUFFER_SIZE)), np.empty((4, BUFFER_SIZE))
+    far, nearby, work = np.empty((10, BUFFER_SIZE)), np.empty((4, BUFFER_SIZE)), np.empty((4, BUFFER_SIZE))
     box = np.empty((2, 3))
     for g in range(lo, hi):
         first, end = groups[g], groups[g + 1]
-        _begin(places, first, end, sums, box)
+        _begin(positions, first, end, sums, box)
         n_far, n_near, k = 0, 0, 0
         while True:
             if k == len(cells) or n_far == BUFFER_SIZE or n_near > BUFFER_SIZE - leaf_size:
                 for i in range(first, end):
-                    _add_points(near, 0, n_near, -1, places[i], gaussian, dof, work, sums[i])
-                    _add_cells(far, n_far, places[i], gaussian, dof, work, sums[i])
+                    _add_points(nearby, 0, n_near, -1, positions[i], gaussian, dof, work, sums[i])
+                    _add_cells(far, n_far, positions[i], gaussian, dof, work, sums[i])
                 n_far, n_near = 0, 0
                 if k == len(cells):
                     break
             start, stop, skip = cells[k, 0], cells[k, 1], cells[k, 2]
             m = moments[k]
-            away = 0.0
+            squared_distance = 0.0
             for c in range(3):
-                away += max(box[0, c] - m[c], m[c] - box[1, c], 0.0) ** 2
-            reach = m[10] * opening - flat_top
-            home = own and start <= first and end <= stop
-            if (reach >= 0.0 or stop - start <= leaf_size) if home else away <= reach:
+                squared_distance += max(box[0, c] - m[c], m[c] - box[1, c], 0.0) ** 2
+            threshold = m[10] * opening - flat_top
+            contains_group = at_points and start <= first and end <= stop
+            if (threshold >= 0.0 or stop - start <= leaf_size) if contains_group else squared_distance <= threshold:
                 k += 1
                 if skip > k:
                     continue
-                if home or stop - start > leaf_size:
+                if contains_group or stop - start > leaf_size:
                     for block in range(start, stop, BUFFER_SIZE):
                         until = min(block + BUFFER_SIZE, stop)
                         for i in range(first, end):
-                            left_out = i if home else -1
-                            _add_points(points, block, until, left_out, places[i], gaussian, dof, work, sums[i])
+                            excluded = i if contains_group else -1
+                            _add_points(points, block, until, excluded, positions[i], gaussian, dof, work, sums[i])
                     continue
                 for c in range(4):
                     for j in range(start, stop):
-                        near[c, n_near + j - start] = points[c, j]
+                        nearby[c, n_near + j - start] = points[c, j]
                 n_near += stop - start
             else:
                 k = skip
-                if gaussian and np.sqrt(away) > GAUSSIAN_CUTOFF + np.sqrt(3.0 * m[10]):
+                if gaussian and np.sqrt(squared_distance) > GAUSSIAN_CUTOFF + np.sqrt(3.0 * m[10]):
                     continue
                 for c in range(10):
                     far[c, n_far] = m[c]
                 n_far += 1
-                if home:
+                if contains_group:
                     for i in range(first, end):
                         sums[i, 0] -= points[3, i]
 
 
-# A tree of cells over points in space, with the moments of their charges.
-#
-# Cells stand in the order of their first point, every cell before its parts, and ``skip`` leads past a cell's parts:
-# a traversal needs no stack.
+# The tree: cells are in the order of their first point, every cell before its children, and ``skip`` is the cell after
+# all descendants, so a traversal needs no stack.
 
 MAX_DEPTH = 21
 """Bits of a Morton code per axis."""
@@ -172,28 +171,28 @@ MAX_DEPTH = 21
 
 @kernel("int64(int64[::1], int64, int64[:, ::1])")
 def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
-    """Write first point, end and skip of every cell over sorted Morton codes; return how many cells there are.
+    """Write first point, end and skip of every cell over sorted Morton codes; return the number of cells.
 
-    A cell is the smallest that holds its points, and is divided if they are more than ``leaf_size`` and not all in
-    one smallest cell; it has at least two parts, so there are fewer than two cells for each point.
+    A cell is the smallest that holds its points, and is divided if they are more than ``leaf_size`` and have different
+    codes. It has at least two children, so there are fewer than two cells per point.
     """
     n = len(codes)
     stack = np.empty((8 * MAX_DEPTH + 8, 2), np.int64)
     stack[0, 0], stack[0, 1] = 0, n
-    waiting, count = 1, 0
-    while waiting > 0:
-        waiting -= 1
-        lo, hi = stack[waiting, 0], stack[waiting, 1]
+    n_stacked, count = 1, 0
+    while n_stacked > 0:
+        n_stacked -= 1
+        lo, hi = stack[n_stacked, 0], stack[n_stacked, 1]
         cells[count, 0], cells[count, 1] = lo, hi
         count += 1
-        differ = codes[lo] ^ codes[hi - 1]
-        if hi - lo <= leaf_size or differ == 0:
+        difference = codes[lo] ^ codes[hi - 1]
+        if hi - lo <= leaf_size or difference == 0:
             continue
         shift = 0
-        while differ >> (shift + 3) != 0:
+        while difference >> (shift + 3) != 0:
             shift += 3
         end = hi
-        while end > lo:  # the last part first, so that the first is divided next
+        while end > lo:  # the last child first, so that the first is divided next
             part = codes[end - 1] >> shift
             below, above = lo, end - 1
             while below < above:
@@ -202,14 +201,14 @@ def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
                     below = middle + 1
                 else:
                     above = middle
-            stack[waiting, 0], stack[waiting, 1] = above, end
-            waiting += 1
+            stack[n_stacked, 0], stack[n_stacked, 1] = above, end
+            n_stacked += 1
             end = above
     for k in range(count - 1, -1, -1):
-        behind = k + 1
-        while behind < count and cells[behind, 0] < cells[k, 1]:
-            behind = cells[behind, 2]
-        cells[k, 2] = behind
+        following = k + 1
+        while following < count and cells[following, 0] < cells[k, 1]:
+            following = cells[following, 2]
+        cells[k, 2] = following
     return count
 
 

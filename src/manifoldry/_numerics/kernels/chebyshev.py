@@ -15,9 +15,7 @@ _block = "float32[:, ::1]"
 _matrix = "int64[::1], uint32[::1], float32[::1]"
 
 
-@kernel(
-    f"void({_matrix}, {_block}, {_block}, {_block}, {_block}, {_block}, float32, float32, int64, int64)",
-)
+@kernel(f"void({_matrix}, {_block}, {_block}, {_block}, {_block}, {_block}, float32, float32, int64, int64)")
 def chebyshev_rows(  # type: ignore[no-untyped-def]
     indptr, indices, data, image, right, now, change, after, keep, gain, lo, hi
 ):

@@ -1,4 +1,4 @@
-"""Bandwidths that give each point's list of neighbors a wanted perplexity."""
+"""Bandwidths that give each point's list of neighbors a target perplexity."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_NEWTON_STEPS = 200
 def perplexity_rows(indptr, lengths, perplexity, tol, p, precision, reached, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``p = exp(-precision d^2) / sum`` with entropy ``log(perplexity)`` within ``tol``.
 
-    Newton's method on the logarithm of the precision, kept inside a bracket that halves where Newton leaves it. A row
-    that cannot have the entropy (too many equal distances, too few neighbors) gets the nearest it can.
+    Newton's method on the logarithm of the precision, kept inside a bracket that is halved if a step leaves it. A row
+    that cannot have this entropy (too many equal distances, too few neighbors) gets the nearest possible.
     """
     target = np.log(perplexity)
     for i in range(lo, hi):
@@ -26,7 +26,7 @@ def perplexity_rows(indptr, lengths, perplexity, tol, p, precision, reached, lo,
         for e in range(a, b):
             nearest = min(nearest, lengths[e])
             farthest = max(farthest, lengths[e])
-        # Distances are measured in units of the farthest, squares from that of the nearest: no overflow either way.
+        # Distances are in units of the farthest, and squares are relative to that of the nearest: no overflow.
         unit = farthest if farthest > 0.0 else 1.0
         floor = (nearest / unit) ** 2
         low, high = 0.0, np.inf

@@ -1,6 +1,6 @@
 """The kernels of layouts as functions of squared distances, written so that loops over them are vectorized.
 
-The functions here are compiled into the loops that call them, and nothing is when this module is loaded.
+The functions are compiled into the loops that call them; importing this module compiles nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 MANTISSA_BITS = 52
 EXPONENT_BIAS = 1023
-"""Of a float64: its lowest exponent bit, and what is added to the exponent."""
+"""The lowest exponent bit of a float64, and the bias of its exponent."""
 FAST = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
 """Sums may be reordered and divisions are not checked for zero: loops are not vectorized otherwise."""
 MAX_EXPONENT = 708.0
@@ -20,9 +20,9 @@ MAX_EXPONENT = 708.0
 @nb.njit(**FAST)
 def exp_minus(x):  # type: ignore[no-untyped-def]
     """Return exp(-x) for x >= 0 to about 1e-16 x: a power of two times a polynomial on |r| <= ln(2) / 2."""
-    near = min(x, MAX_EXPONENT)
-    k = np.floor(near * 1.4426950408889634 + 0.5)
-    r = k * 0.6931471805599453 - near
+    clipped = min(x, MAX_EXPONENT)
+    k = np.floor(clipped * 1.4426950408889634 + 0.5)
+    r = k * 0.6931471805599453 - clipped
     p = r * (1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r / 479001600))))
     p = 1.0 + r * (1.0 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040 + p)))))))
     power = np.int64((np.int64(EXPONENT_BIAS) - np.int64(k)) << MANTISSA_BITS).view(np.float64)
@@ -49,7 +49,7 @@ def student_t(s, dof):  # type: ignore[no-untyped-def]
 
 @nb.njit(**FAST)
 def kernel_and_slope(square, charge, gaussian, dof, value, slope):  # type: ignore[no-untyped-def]
-    """Write c w(s) and 2 c w'(s) of squared distances and charges, into arrays that are none of these."""
+    """Write c w(s) and 2 c w'(s) of squared distances and charges, into other arrays."""
     if gaussian:
         for j in range(len(square)):
             w = charge[j] * exp_minus(square[j])

@@ -1,6 +1,6 @@
 """The best medoid of a cluster by geodesic distances, and the distances from it, on a graph in compressed rows.
 
-Shortest paths grow from a point in shells (as in `paths.near_far`), and only as far as they are needed.
+Shortest paths grow from a point in shells (as in `paths.near_far`), only as far as needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from manifoldry._core.kernel import kernel
 
 IDLE, FAR, NEAR, PASSED, SETTLED = 0, 1, 2, 3, 4
-"""States of a point: not seen, waiting for a later shell, waiting in this one, worked off in it, of final distance."""
+"""States of a point: not seen, waiting for a later shell, waiting in this one, processed in it, with final distance."""
 
 _graph = "int64[::1], int32[::1], float64[::1], float64"
 _work = "float64[::1], uint8[::1], int32[:, ::1]"
@@ -20,9 +20,9 @@ _work = "float64[::1], uint8[::1], int32[:, ::1]"
 def _next_shell(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, distance, state, lists, n_far, n_settled
 ):
-    """Settle the points up to ``width`` beyond the nearest that waits; return how many wait and are settled, the limit.
+    """Settle the points up to ``width`` beyond the nearest waiting one; return both numbers and the limit.
 
-    ``lists`` are the points near, far and settled, the last in the order of their shells.
+    ``lists`` are the near, far and settled points, the last in the order of their shells.
     """
     near, far, settled = lists[0], lists[1], lists[2]
     lowest = np.inf
@@ -30,19 +30,19 @@ def _next_shell(  # type: ignore[no-untyped-def]
         if state[far[i]] == FAR and distance[far[i]] < lowest:
             lowest = distance[far[i]]
     limit = lowest + width
-    n_near, waiting, first = 0, 0, n_settled
+    n_near, n_waiting, first = 0, 0, n_settled
     for i in range(n_far):
         v = far[i]
         if state[v] != FAR:
-            continue  # it came near meanwhile
+            continue  # it has become near meanwhile
         if distance[v] <= limit:
             state[v] = NEAR
             near[n_near] = settled[n_settled] = v
             n_near += 1
             n_settled += 1
         else:
-            far[waiting] = v
-            waiting += 1
+            far[n_waiting] = v
+            n_waiting += 1
     while n_near > 0:
         n_near -= 1
         u = near[n_near]
@@ -56,8 +56,8 @@ def _next_shell(  # type: ignore[no-untyped-def]
             if candidate > limit:
                 if state[v] == IDLE:
                     state[v] = FAR
-                    far[waiting] = v
-                    waiting += 1
+                    far[n_waiting] = v
+                    n_waiting += 1
             elif state[v] != NEAR:
                 if state[v] != PASSED:
                     settled[n_settled] = v
@@ -67,12 +67,12 @@ def _next_shell(  # type: ignore[no-untyped-def]
                 n_near += 1
     for i in range(first, n_settled):
         state[settled[i]] = SETTLED
-    return waiting, n_settled, limit
+    return n_waiting, n_settled, limit
 
 
 @kernel(f"void({_work}, int64, int64)")
-def _forget(distance, state, lists, n_far, n_settled):  # type: ignore[no-untyped-def]
-    """Make the work arrays ready for the next start."""
+def _reset(distance, state, lists, n_far, n_settled):  # type: ignore[no-untyped-def]
+    """Reset the work arrays."""
     for i in range(n_far):
         distance[lists[1, i]] = np.inf
         state[lists[1, i]] = IDLE
@@ -81,26 +81,24 @@ def _forget(distance, state, lists, n_far, n_settled):  # type: ignore[no-untype
         state[lists[2, i]] = IDLE
 
 
-@kernel(
-    f"int64({_graph}, int64[::1], int64, int64[::1], float64[::1], float64, float64, {_work}, int64[::1])",
-)
+@kernel(f"int64({_graph}, int64[::1], int64, int64[::1], float64[::1], float64, float64, {_work}, int64[::1])")
 def best_member(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, labels, label, members, low, ceiling, patience, distance, state, lists, counts
 ):
     r"""Return which of ``members`` has the least sum of squared distances to them all, below ``ceiling``; -1 if none.
 
-    ``low`` are lower bounds of the sums, raised on return. The member of the lowest bound is tried first; with its
-    distances d_i to the members those of a member at distance t are :math:`|d_i - t|` at least, which gives the
-    bound :math:`\sum_i (d_i - t)^2`. A search ends early once its sum is sure to exceed ``patience`` times the least.
+    ``low`` are lower bounds of the sums, raised on return. The member with the lowest bound is tried first. If d_i are
+    its distances to the members, those of a member at distance t are at least :math:`|d_i - t|`, which gives the bound
+    :math:`\sum_i (d_i - t)^2`. A search ends early once its sum must exceed ``patience`` times the least.
 
     References: newling2017
     """
     m, best = len(members), -1
     while True:
-        tried = np.argmin(low)
-        if not low[tried] < ceiling:
+        trial = np.argmin(low)
+        if not low[trial] < ceiling:
             return best
-        distance[members[tried]], state[members[tried]], lists[1, 0] = 0.0, FAR, members[tried]
+        distance[members[trial]], state[members[trial]], lists[1, 0] = 0.0, FAR, members[trial]
         n_far, n_settled, count, limit, total, first = 1, 0, 0, 0.0, 0.0, 0.0
         while count < m:
             begin = n_settled
@@ -123,21 +121,19 @@ def best_member(  # type: ignore[no-untyped-def]
                 if count < m:
                     bound += (m - count) * max(limit - t, 0.0) ** 2
                 low[i] = max(low[i], bound)
-        low[tried] = total
+        low[trial] = total
         if count < m:
-            low[tried] += (m - count) * limit**2
+            low[trial] += (m - count) * limit**2
         elif total < ceiling:
-            ceiling, best = total, tried
-        _forget(distance, state, lists, n_far, n_settled)
+            ceiling, best = total, trial
+        _reset(distance, state, lists, n_far, n_settled)
 
 
-@kernel(
-    f"void({_graph}, int64, float64, int64[::1], int64, int64, int64[::1], float64[::1], {_work})",
-)
+@kernel(f"void({_graph}, int64, float64, int64[::1], int64, int64, int64[::1], float64[::1], {_work})")
 def squares_within(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, source, reach, labels, label, n_members, points, out, distance, state, lists
 ):
-    """Write squared distances from ``source`` to ``out[points]``: up to ``reach`` and to all members; else infinity."""
+    """Write squared distances from ``source`` to ``out[points]``, up to ``reach`` and to all members; or infinity."""
     distance[source], state[source], lists[1, 0] = 0.0, FAR, source
     n_far, n_settled, limit, count = 1, 0, 0.0, 0
     while n_far > 0 and (limit < reach or count < n_members):
@@ -149,4 +145,4 @@ def squares_within(  # type: ignore[no-untyped-def]
     for i in range(n_settled):
         v = lists[2, i]
         out[points[v]] = distance[v] ** 2
-    _forget(distance, state, lists, n_far, n_settled)
+    _reset(distance, state, lists, n_far, n_settled)

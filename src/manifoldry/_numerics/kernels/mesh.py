@@ -1,4 +1,4 @@
-"""Between points and a regular mesh: charges spread on it and values gathered from it by quintic B-splines.
+"""Transfer between points and a regular mesh by quintic B-splines: charges are spread, values are gathered.
 
 A point in cell (i, j), at the fraction (u, v) of it, touches the nodes i..i+5 by j..j+5.
 """
@@ -13,7 +13,7 @@ from manifoldry._core.kernel import kernel
 _flags = {"reassoc", "contract", "nsz", "arcp"}
 _sorted = "int32[:, ::1], float32[:, ::1]"
 _one = np.float32(1)
-# The pieces of the spline on its first three cells, times 120; the other three are their mirror images.
+# Coefficients of the spline on its first three cells, times 120; the other three are their mirror images.
 _f = [np.float32(c / 120) for c in (1, 5, 10, 20, 25, 26, 30, 40, 50, 60, 66, 80, 120)]
 _1, _5, _10, _20, _25, _26, _30, _40, _50, _60, _66, _80, _120 = _f
 
@@ -64,10 +64,7 @@ def sort_by_row(position, first, order, cell, part):  # type: ignore[no-untyped-
         part[k, 0], part[k, 1] = down[i] - r, across[i] - c
 
 
-@kernel(
-    f"void({_sorted}, float32[::1], int64[::1], float64[:, ::1], int64, int64)",
-    fastmath=_flags,
-)
+@kernel(f"void({_sorted}, float32[::1], int64[::1], float64[:, ::1], int64, int64)", fastmath=_flags)
 def spread_charges(cell, part, charges, order, grid, lo, hi):  # type: ignore[no-untyped-def]
     """Add the charges of the sorted points lo..hi to the nodes ``grid``."""
     for k in range(lo, hi):
@@ -89,10 +86,7 @@ def spread_charges(cell, part, charges, order, grid, lo, hi):  # type: ignore[no
             i += 1
 
 
-@kernel(
-    f"void({_sorted}, int64[::1], float32[:, ::1], float32[:, ::1], int64, int64)",
-    fastmath=_flags,
-)
+@kernel(f"void({_sorted}, int64[::1], float32[:, ::1], float32[:, ::1], int64, int64)", fastmath=_flags)
 def gather_values(cell, part, order, grid, out, lo, hi):  # type: ignore[no-untyped-def]
     """For the sorted points lo..hi write the spline's value and its two slopes (per cell) at rows ``order``."""
     for k in range(lo, hi):

@@ -1,9 +1,9 @@
 """The parts of UMAP's stochastic descent: which edges are sampled, the negative samples, and tabulated gradients.
 
-In a sweep every point moves itself among the others as they were, edge by edge. An edge of sampling rate r (one over
-UMAP's epochs per sample) is sampled in a share r of all sweeps, evenly spaced in time and in the same sweeps from both
-ends. Each sample is an attraction along the edge and, on average, ``negative_sample_rate / 2`` repulsions by random
-points. Gradients are read from tables: entry k holds the constant and the slope of the line that stands for the
+In a sweep every point moves relative to the previous positions of the others, edge by edge. An edge of sampling rate r
+(one over UMAP's epochs per sample) is sampled in a share r of all sweeps, evenly spaced in time and in the same sweeps
+from both ends. Each sample is an attraction along the edge and, on average, ``negative_sample_rate / 2`` repulsions by
+random points. Gradients are read from tables: entry k holds the constant and the slope of the line that replaces the
 gradient's factor over a 128th of an octave of squared distance.
 """
 
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 LINES_PER_OCTAVE_BITS = 7
 MIN_OCTAVE, MAX_OCTAVE = -26, 16
-"""Octaves of squared distance that the tables cover; nearer and farther ones count as the ends."""
+"""Octaves of squared distance that the tables cover; others are clipped to them."""
 DROPPED_BITS = 23 - LINES_PER_OCTAVE_BITS
 FIRST_LINE = (127 + MIN_OCTAVE) << LINES_PER_OCTAVE_BITS
 N_LINES = (MAX_OCTAVE - MIN_OCTAVE) << LINES_PER_OCTAVE_BITS
@@ -30,7 +30,7 @@ U32, U64 = np.uint32, np.uint64
 EDGES = "int64[::1], int32[::1], uint32[::1]"
 SAMPLING = "UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64"
 LAYOUTS = "float32[:, ::1], float32[:, ::1]"
-"""Signatures that the sweeps share: symmetric edges in rows, layouts before and after, tables and random numbers."""
+"""Signatures of the sweeps: symmetric edges in rows, tables and random numbers, layouts before and after."""
 
 inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
 

@@ -1,4 +1,4 @@
-"""How many of some distances come before given ones: ranks among rows that are read in blocks."""
+"""Ranks among chunked data: how many distances precede given ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from manifoldry._core.kernel import kernel
 
 @kernel("void(float64[:, ::1], int64, float64[:, ::1], int64[:, ::1], int64[:, ::1])")
 def count_before(distances, start, values, numbers, counts):  # type: ignore[no-untyped-def]
-    """Add to ``counts`` (b, k) in which gap between given places each entry of ``distances`` (b, n) lies.
+    """Count in ``counts`` (b, k) the entries of ``distances`` (b, n) in the gaps between given keys.
 
-    A place is a distance of ``values`` (b, k) with a row number of ``numbers``, each row ascending by both; column j
-    has row number ``start + j``. What lies beyond the last place is not counted: the sum of the first j + 1 counts is
-    how many entries come before place j.
+    A key is a distance of ``values`` (b, k) with a row number of ``numbers``, each row ascending by both; column j has
+    row number ``start + j``. Entries beyond the last key are not counted: the sum of the first j + 1 counts is the
+    number of entries before key j.
     """
     k = values.shape[1]
     for i in range(distances.shape[0]):

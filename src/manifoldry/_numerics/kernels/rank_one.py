@@ -1,4 +1,4 @@
-"""Entries of quadratic forms at sparse rows, without the dense matrices of all rows' products with them."""
+"""Entries of quadratic forms at sparse rows, without dense matrices of all products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manifoldry._core.kernel import kernel
 def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
     """Write, for rows lo..hi of the lower triangle, ``out[e, f] = (b_e G b_f') (b_e H b_f')`` for sparse rows b.
 
-    Both products b_e G and b_e H are kept side by side, so that an entry of b_f reads one place of memory.
+    The products b_e G and b_e H are interleaved, so that an entry of b_f reads one location in memory.
     """
     n = one.shape[1]
     both = np.zeros((n, 2), one.dtype)
@@ -59,9 +59,7 @@ def pair_rows(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[n
         out[e] = total
 
 
-@kernel(
-    ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[::1])"],
-)
+@kernel(["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[::1])"])
 def form_rows(indptr, indices, data, matrix, out):  # type: ignore[no-untyped-def]
     """Write ``out[e] = b_e G b_e'`` for sparse rows b."""
     for e in range(len(out)):

@@ -1,4 +1,4 @@
-"""Sweeps of UMAP's stochastic descent in any dimension, and the placement of new points in a fitted layout."""
+"""Sweeps of UMAP's stochastic descent in any dimension, and the embedding of new points in a fitted layout."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ from manifoldry._numerics.kernels.negative_sampling import (
 
 
 @inlined
-def _move(place, Y, tables, sampled, count, own, h, n_negative, step, work):  # type: ignore[no-untyped-def]
-    """Move ``place``, of any dimension, along its sampled edges and from its negative samples."""
+def _move(position, Y, tables, sampled, count, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
+    """Move ``position``, of any dimension, along its sampled edges and away from its negative samples."""
     attraction, repulsion = tables
     gap, total = work
-    n_dims = len(place)
+    n_dims = len(position)
     for v in range(count):
         j = sampled[v]
         square = ZERO
         for c in range(n_dims):
-            gap[c] = Y[j, c] - place[c]
+            gap[c] = Y[j, c] - position[c]
             square += gap[c] * gap[c]
         w = tabulated(attraction, square)
         for c in range(n_dims):
-            place[c] += step * clipped(w * gap[c])
+            position[c] += step * clipped(w * gap[c])
             total[c] = ZERO
         for _ in range(n_negative_samples(n_negative, v)):
             h = next_state(h)
             r = U32((U64(h) * U64(len(Y))) >> U64(32))
             square = ZERO
             for c in range(n_dims):
-                gap[c] = place[c] - Y[r, c]
+                gap[c] = position[c] - Y[r, c]
                 square += gap[c] * gap[c]
             w = tabulated(repulsion, square)
-            w = ZERO if r == own else w
+            w = ZERO if r == self_index else w
             for c in range(n_dims):
                 total[c] += clipped(w * gap[c])
         for c in range(n_dims):
-            place[c] += step * total[c]
+            position[c] += step * total[c]
 
 
 @kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
 def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
-    """Write into ``moved`` where rows lo..hi of ``Y`` go in one sweep.
+    """Write into ``moved`` the rows lo..hi of ``Y`` after one sweep.
 
     ``rates`` are the edges' sampling rates in units of 2^-32; ``tables`` hold attraction and repulsion;
-    ``n_negative`` is the negative sample rate, ``sweep`` the number of the sweep and ``seed`` its own.
+    ``n_negative`` is the negative sample rate, ``sweep`` the number of the sweep and ``seed`` its seed.
     """
     max_degree = 0
     for i in range(lo, hi):
@@ -73,24 +73,22 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep,
         _move(moved[i], Y, tables, sampled, count, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
 
 
-@kernel(
-    f"void({EDGES}, {LAYOUTS}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)",
-)
-def place_rows(indptr, indices, rates, Y, placed, tables, n_negative, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
-    """Move the new points lo..hi of ``placed`` through as many sweeps as there are ``seeds``, among the fitted ``Y``.
+@kernel(f"void({EDGES}, {LAYOUTS}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)")
+def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
+    """Move the new points lo..hi of ``positions`` among the fitted ``Y``, one sweep for each of the ``seeds``.
 
-    The step length falls linearly to 0. Random numbers are the same for every new point: none depends on its index.
+    The step length falls linearly to 0. Random numbers do not depend on the index of a new point.
     """
     max_degree = 0
     for i in range(lo, hi):
         max_degree = max(max_degree, indptr[i + 1] - indptr[i])
     sampled = np.zeros(max_degree + 1, dtype=np.uint32)
     work = np.empty((2, Y.shape[1]), dtype=np.float32)
-    nobody = U32(len(Y))
+    no_index = U32(len(Y))
     for i in range(lo, hi):
         for t in range(len(seeds)):
             bits = mix(seeds[t])
             count = sample_edges(indices, rates, indptr[i], indptr[i + 1], U32(sweep + U32(t)), bits, sampled)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
             state = U32(bits) | U32(1)
-            _move(placed[i], Y, tables, sampled, count, nobody, state, n_negative, length, (work[0], work[1]))
+            _move(positions[i], Y, tables, sampled, count, no_index, state, n_negative, length, (work[0], work[1]))

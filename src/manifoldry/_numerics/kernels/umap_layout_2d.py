@@ -24,22 +24,22 @@ from manifoldry._numerics.kernels.negative_sampling import (
 
 @inlined
 def _attract(Y, attraction, x, y, j, step):  # type: ignore[no-untyped-def]
-    """Return the place (x, y) after an attraction by point j."""
+    """Return the position (x, y) after an attraction by point j."""
     dx, dy = Y[j, 0] - x, Y[j, 1] - y
     w = tabulated(attraction, dx * dx + dy * dy)
     return x + step * clipped(w * dx), y + step * clipped(w * dy)
 
 
 @inlined
-def _repel(Y, repulsion, x, y, own, h, n_samples, step):  # type: ignore[no-untyped-def]
-    """Return the place (x, y) after the repulsion by negative samples, and the state of the generator."""
+def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[no-untyped-def]
+    """Return the position (x, y) after the repulsion by negative samples, and the state of the generator."""
     sum_x, sum_y = ZERO, ZERO
     for _ in range(n_samples):
         h = next_state(h)
         r = U32((U64(h) * U64(len(Y))) >> U64(32))
         dx, dy = x - Y[r, 0], y - Y[r, 1]
         w = tabulated(repulsion, dx * dx + dy * dy)
-        w = ZERO if r == own else w
+        w = ZERO if r == self_index else w
         sum_x += clipped(w * dx)
         sum_y += clipped(w * dy)
     return x + step * sum_x, y + step * sum_y, h
@@ -47,7 +47,7 @@ def _repel(Y, repulsion, x, y, own, h, n_samples, step):  # type: ignore[no-unty
 
 @kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
 def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
-    """As `move_rows` in the plane, four rows abreast so that the processor waits for none of them."""
+    """As `move_rows` in the plane, with four rows interleaved to hide memory latency."""
     attraction, repulsion = tables
     max_degree = 0
     for i in range(lo, hi):
@@ -55,7 +55,7 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
     to_a, to_b = np.zeros(max_degree + 1, dtype=np.uint32), np.zeros(max_degree + 1, dtype=np.uint32)
     to_c, to_d = np.zeros(max_degree + 1, dtype=np.uint32), np.zeros(max_degree + 1, dtype=np.uint32)
     for i in range(lo, hi, 4):
-        # Beyond the end the last row is done again, to the same result.
+        # Beyond the end the last row is repeated, with the same result.
         a, b, c, d = U64(i), U64(min(i + 1, hi - 1)), U64(min(i + 2, hi - 1)), U64(min(i + 3, hi - 1))
         g, h, k, m = mix(seed ^ a), mix(seed ^ b), mix(seed ^ c), mix(seed ^ d)
         n_a = sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)

@@ -28,43 +28,33 @@ from manifoldry._numerics.patches.restarts import Trial
 from manifoldry.graph._operations import components
 from manifoldry.graph._search import NeighborIndex
 
-OVERLAP_GROWTH = 1.5
-MAX_GROWTHS = 4
+OVERLAP_GROWTH, MAX_GROWTHS = 1.5, 4
 """Factor by which the overlap is widened, and how often at least, while the patch graph has too many components."""
-
 MAX_GROWN_OVERLAP = 1.5
-"""Overlap up to which it is widened more often, where it was given small: patches then reach to the centers around."""
-
+"""Overlap up to which a small one is widened more often: patches then reach to the centers around them."""
 MAX_LOOSE_SHARE = 0.1
-"""Maximum share of a component's points in patches that hold to no other by a firm overlap, for these patches to be
-left to their neighbors; where more are loose, surfaces are joined by a hinge."""
-
+"""Largest share of a component's points in badly connected patches that are merged into their neighbors; if there are
+more, two surfaces are connected by a hinge."""
 MIN_PATCHES = 16
 """First number of patches tried."""
-
 DISTORTION_TOL = 2e-3
-"""Root mean square distortion of the sample's edges in the charts below which more patches are not needed.
-On the holed roll 32, 64, 128 patches distort edges by 7e-3, 2e-3, 7e-4, and the whole by 1.2e-3, 2.8e-4, 7.7e-5."""
-
+"""Root mean square distortion of edges in the charts below which more patches are not needed. On a roll with a hole,
+32, 64, 128 patches distort edges by 7e-3, 2e-3, 7e-4, and the layout by 1.2e-3, 2.8e-4, 7.7e-5."""
 MAX_DISTORTION_RATIO = 0.8
 """More patches have to reduce the distortion to this share of the best so far; with noise they do not."""
-
 IGNORED_TORN_SHARE = 1e-3
-"""Share of torn edges that is not counted: some at the corners of holes always are."""
-
+"""Share of torn edges that is ignored: some at the corners of holes always are torn."""
 MAX_FAILED_TRIALS = 2
-"""Maximum number of trials in a row without enough reduction."""
+"""Most trials in a row without enough reduction."""
 
 
 MAX_SURFACE_RESIDUAL = 0.3
-"""Median residual of the charts, relative to the patches' spread, up to which the data passes for a surface: a tenth of
-the variance. It is 0.01 on rolls, 0.07 on a noisy one, 0.31 on olive oil, and 0.6 to 1 on images."""
-
+"""Largest median residual of the charts of a surface, relative to the spread of the patches (a tenth of the variance):
+0.01 on rolls, 0.07 on a noisy one, 0.31 on olive oil, 0.6 to 1 on images."""
 MAX_CHART_CHANGE, MAX_CHANGE_RATIO = 0.03, 7.0
-"""Change of an edge from its chart to the layout, which one edge in a hundred exceeds, up to which patches agree with
-each other: below the first, or below this multiple of the root mean square change from the data to the chart. On eleven
-surfaces that ratio is 1 to 5 where they are unfolded, noisy or not, 9 where some points of a roll are on the
-next sheet, 40 to 85 on cones joined across their cut, 35 to 48 on helicoids and about 20 on twin peaks."""
+"""Largest change of an edge from its chart to the layout (99 % quantile) at which patches agree: the first value, or
+this multiple of the root mean square change from data to chart. The ratio is 1 to 5 on unfolded surfaces, 9 where
+points of a roll are on the next sheet, 20 to 85 on helicoids, twin peaks and cones joined across their cut."""
 
 INCONSISTENT_QUANTILE = 0.99
 
@@ -90,11 +80,11 @@ class ChartOptions:
 
 @dataclass(frozen=True)
 class Atlas:
-    """A cover of the sample by patches, charts fitted to it, and the coordinates (M, r) of the members in their charts.
+    """A cover of the sample by patches, their charts, and the coordinates (M, r) of the members in their charts.
 
-    ``distortions`` are the relative changes of the lengths of the sample graph's edges, shape (n_edges,), each in the
-    chart of its heaviest common patch; NaN where no patch holds both ends but their patches overlap; 1 where not even
-    that: the edge is torn.
+    ``distortions`` (n_edges,) are the relative changes of the edge lengths of the sample's graph, each in the chart of
+    its heaviest common patch: NaN where no patch contains both ends but their patches overlap, 1 where they do not (the
+    edge is torn).
     """
 
     cover: VoronoiCover | ListedCover
@@ -112,32 +102,38 @@ class Atlas:
     @property
     def distortion(self) -> float:
         """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
-        known = self.distortions[np.isfinite(self.distortions)]
-        if not len(known):
+        finite = self.distortions[np.isfinite(self.distortions)]
+        if not len(finite):
             return 0.0
-        held = known[known < 1]
-        torn = max(0.0, 1 - len(held) / len(known) - IGNORED_TORN_SHARE)
-        return float(np.sqrt((np.square(held).mean() if len(held) else 0.0) + torn))
+        intact = finite[finite < 1]
+        torn = max(0.0, 1 - len(intact) / len(finite) - IGNORED_TORN_SHARE)
+        return float(np.sqrt((np.square(intact).mean() if len(intact) else 0.0) + torn))
+
+    @property
+    def components(self) -> IntArray:
+        """The component of each patch (c,) in the graph of well-conditioned overlaps."""
+        sizes = self.charts.sizes
+        return patch_components(self.overlaps[self.overlaps.firm(sizes)], self.charts.n_patches)
 
     def agrees_with(self, graph: NeighborGraph, Y: FloatArray) -> bool:
-        """Tell whether the layout Y keeps the lengths that the edges of the sample's ``graph`` have in the charts.
+        """Return whether the layout Y keeps the lengths that the edges of the sample's ``graph`` have in the charts.
 
         Charts of a surface that can be laid flat fit together; what they lose by noise or curvature does not count.
         """
         rows = graph.rows()
         up = (rows < graph.indices) & (graph.lengths > 0)
-        held = np.isfinite(self.distortions) & (self.distortions < 1) & (self.distortions > -1)
-        if not held.any():
+        intact = np.isfinite(self.distortions) & (self.distortions < 1) & (self.distortions > -1)
+        if not intact.any():
             return True
-        own = self.distortions[held]
-        spans = np.linalg.norm(Y[rows[up][held]] - Y[graph.indices[up][held]], axis=1) / graph.lengths[up][held]
-        change = float(np.quantile(np.abs(spans / (1 + own) - 1), INCONSISTENT_QUANTILE))
-        return change <= max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(own).mean())))
+        distortions = self.distortions[intact]
+        spans = np.linalg.norm(Y[rows[up][intact]] - Y[graph.indices[up][intact]], axis=1) / graph.lengths[up][intact]
+        change = float(np.quantile(np.abs(spans / (1 + distortions) - 1), INCONSISTENT_QUANTILE))
+        return change <= max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
 
 
 @dataclass(frozen=True)
 class PatchRule:
-    """The parameters of `IPA` that say what its patches are."""
+    """The parameters of `IPA` that define its patches."""
 
     n_patches: int | Literal["auto"]
     clustering: Any = "kmeans"
@@ -145,7 +141,7 @@ class PatchRule:
 
     @property
     def given(self) -> bool:
-        """Whether there are labels or lists of members, or an estimator of labels."""
+        """Whether labels, lists of members, or an estimator of labels are given."""
         return self.patches is not None or not isinstance(self.clustering, str)
 
     @property
@@ -154,20 +150,14 @@ class PatchRule:
         return not self.given and isinstance(self.n_patches, str)
 
     def refuse_too_many(self, n_components: int, n_points: int) -> None:
-        """Refuse more patches than have points enough for a chart of so many dimensions."""
+        """Check that every patch can have enough points for a chart of n_components dimensions."""
         if not isinstance(self.n_patches, str):
             most = max(1, n_points // (n_components + 1))
-            because = f" (each patch needs {n_components + 1} of the {n_points} points)"
-            check.integer("n_patches", self.n_patches, 1, most, because)
+            reason = f" (each patch needs {n_components + 1} of the {n_points} points)"
+            check.integer("n_patches", self.n_patches, 1, most, reason)
 
     def atlas(
-        self,
-        rows: FloatArray,
-        trial: Trial,
-        index: NeighborIndex,
-        dimension: float,
-        options: ChartOptions,
-        run: Run,
+        self, rows: FloatArray, trial: Trial, index: NeighborIndex, dimension: float, options: ChartOptions, run: Run
     ) -> tuple[Atlas, History]:
         """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
         graph = trial.graph
@@ -185,41 +175,43 @@ class PatchRule:
 def voronoi_atlas(
     X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
 ) -> Atlas:
-    """Return the atlas of about ``n_cells`` patches around k-means centers, other ones in every ``trial``."""
+    """Return the atlas of about ``n_cells`` patches around k-means centers, which differ in every ``trial``."""
     cells = find_cells(X, graph, n_cells, options.width, run, trial)
-    found = _connected_atlas(X, graph, cells, options, run)
-    loose = loose_patches(found, cells.labels, graph)
+    atlas = _connected_atlas(X, graph, cells, options, run)
+    loose = loose_patches(atlas, cells.labels, graph)
     if loose.any():
-        found = _connected_atlas(X, graph, without_cells(X, graph, cells, loose, run), options, run)
-    return found
+        atlas = _connected_atlas(X, graph, without_cells(X, graph, cells, loose, run), options, run)
+    return atlas
 
 
 def _connected_atlas(
     X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, options: ChartOptions, run: Run
 ) -> Atlas:
-    """Return the atlas of the cells, with an overlap that connects those connected in the graph, if any does."""
+    """Return the atlas of the cells, with an overlap that connects what the graph connects, if any does."""
     cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
-    pieces, growths = len(components(graph)), 0
+    n_components, growths = len(components(graph)), 0
     while True:
-        found = build_atlas(X, graph, cover, options, run)
-        if _connected(found, pieces) or (growths >= MAX_GROWTHS and cover.overlap >= MAX_GROWN_OVERLAP):
-            return found
+        atlas = build_atlas(X, graph, cover, options, run)
+        if int(atlas.components.max()) < n_components or (
+            growths >= MAX_GROWTHS and cover.overlap >= MAX_GROWN_OVERLAP
+        ):
+            return atlas
         cover, growths = cover.grown(OVERLAP_GROWTH), growths + 1
 
 
 def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
-    """Return which patches, of those with points of the same component of the graph, do not hold to the others.
+    """Return which patches are badly connected to the others of their component of the graph.
 
-    A patch holds by a firm overlap to patches with more than `MAX_LOOSE_SHARE` of the component's points.
+    A patch is well connected if well-conditioned overlaps connect it to patches with more than `MAX_LOOSE_SHARE` of the
+    component's points.
     """
-    firm = atlas.overlaps.firm(atlas.charts.sizes)
-    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
+    parts = atlas.components
     sizes = np.bincount(parts[labels])
     loose = np.zeros(atlas.charts.n_patches, dtype=bool)
     for members in components(graph):
-        mine = np.unique(labels[members])
-        small = sizes[parts[mine]] <= MAX_LOOSE_SHARE * len(members)
-        loose[mine] |= small & ~small.all()
+        patches = np.unique(labels[members])
+        small = sizes[parts[patches]] <= MAX_LOOSE_SHARE * len(members)
+        loose[patches] |= small & ~small.all()
     return loose
 
 
@@ -227,15 +219,15 @@ def cluster_atlas(
     X: FloatArray, graph: NeighborGraph, labels: IntArray, index: NeighborIndex, options: ChartOptions, run: Run
 ) -> Atlas:
     """Return the atlas of given clusters, expanded over their borders along the graph."""
-    pieces = len(components(graph))
+    n_components = len(components(graph))
     for rings in range(1, MAX_GROWTHS + 1):
         weights = expanded(labels, graph, rings)
         if options.even:
             weights.data[:] = 1.0
-        found = build_atlas(X, graph, ListedCover(weights, index), options, run)
-        if _connected(found, pieces):
+        atlas = build_atlas(X, graph, ListedCover(weights, index), options, run)
+        if int(atlas.components.max()) < n_components:
             break
-    return found
+    return atlas
 
 
 def choose_atlas(
@@ -249,28 +241,27 @@ def choose_atlas(
 ) -> tuple[Atlas, History]:
     """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
 
-    The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
-    it, or until patches would have too few points. It stays where the data's own ``dimension`` is larger than that of
-    the charts and shows in them: more patches would not help. Every ``trial`` has other patches; the first number
-    tried is multiplied by ``scale``.
+    The number doubles until the distortion of the edges is below `DISTORTION_TOL`, doubling no longer reduces it, or
+    patches would have too few points. It stays if the ``dimension`` of the data exceeds that of the charts and shows in
+    them: more patches would not help. Every ``trial`` has other patches; ``scale`` multiplies the first number.
     """
-    most = max(1, len(X) // options.min_points)
-    n_cells = min(round(scale * MIN_PATCHES), most)
+    max_cells = max(1, len(X) // options.min_points)
+    n_cells = min(round(scale * MIN_PATCHES), max_cells)
     best = voronoi_atlas(X, graph, n_cells, options, run, trial)
     history = [(best.charts.n_patches, best.distortion)]
-    failed = 0
+    n_failed = 0
     while (
         best.distortion > DISTORTION_TOL
         and not (dimension > options.width + 0.5 and best.no_surface)
-        and 2 * n_cells <= most
-        and failed < MAX_FAILED_TRIALS
-        and run.step(n_cells, most)
+        and 2 * n_cells <= max_cells
+        and n_failed < MAX_FAILED_TRIALS
+        and run.step(n_cells, max_cells)
     ):
         n_cells *= 2
-        found = voronoi_atlas(X, graph, n_cells, options, run, trial)
-        history.append((found.charts.n_patches, found.distortion))
-        reduced = found.distortion <= MAX_DISTORTION_RATIO * best.distortion
-        best, failed = (found, 0) if reduced else (best, failed + 1)
+        candidate = voronoi_atlas(X, graph, n_cells, options, run, trial)
+        history.append((candidate.charts.n_patches, candidate.distortion))
+        reduced = candidate.distortion <= MAX_DISTORTION_RATIO * best.distortion
+        best, n_failed = (candidate, 0) if reduced else (best, n_failed + 1)
     return best, history
 
 
@@ -291,7 +282,7 @@ def charted_atlas(
     charts: Charts,
     run: Run,
 ) -> Atlas:
-    """Return the atlas of given charts: coordinates in them, overlaps, and what becomes of the edges."""
+    """Return the atlas of given charts: coordinates in them, overlaps, and distortions of the edges."""
     f = charts.coordinates(X, members, run)
     overlaps = find_overlaps(members, f, cover.n_patches)
     return Atlas(cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches))
@@ -300,39 +291,37 @@ def charted_atlas(
 def edge_distortions(
     graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int
 ) -> FloatArray:
-    """Return the relative change of every edge (i < j, in the graph's order) in the heaviest patch that holds it."""
+    """Return the relative change of every edge (i < j, in the graph's order) in the heaviest patch that contains it."""
     rows = graph.rows()
     up = (rows < graph.indices) & (graph.lengths > 0)
     i, j, lengths = rows[up], graph.indices[up].astype(np.int64), graph.lengths[up]
-    edge, entry, other = _held_edges(members, i, j, n_patches)
+    edge, entry, other = _edges_inside_patches(members, i, j, n_patches)
     weight = members.weights[entry] * members.weights[other]
+    # The last entry of each edge in this order is in its heaviest patch.
     order = np.lexsort((weight, edge))
     chosen = order[np.append(np.diff(edge[order]) > 0, True)] if len(edge) else order
     heaviest = members.heaviest()
     a, b = heaviest[i], heaviest[j]
-    near = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
-    distortions = np.where(near, np.nan, 1.0)
+    overlapping = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
+    distortions = np.where(overlapping, np.nan, 1.0)
     spans = np.linalg.norm(f[entry[chosen]] - f[other[chosen]], axis=1)
     distortions[edge[chosen]] = spans / lengths[edge[chosen]] - 1
     return distortions
 
 
-def _held_edges(members: Membership, i: IntArray, j: IntArray, n_patches: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all (edge, entry of i, entry of j) in which both ends of an edge belong to the same patch."""
+def _edges_inside_patches(
+    members: Membership, i: IntArray, j: IntArray, n_patches: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return all (edge, entry of i, entry of j) with both ends of the edge in the same patch."""
+    # A join of both ends' entries on the patch: every entry of i is searched among those of j.
     key = members.points.astype(np.int64) * n_patches + members.patches
     order = np.argsort(key, kind="stable")
     counts = np.bincount(members.points, minlength=members.n_points)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    many = counts[i]
-    edge = np.repeat(np.arange(len(i)), many)
-    entry = np.repeat(starts[i] - (np.cumsum(many) - many), many) + np.arange(int(many.sum()))
-    wanted = j[edge] * n_patches + members.patches[entry]
-    other = order[np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)]
-    common = key[other] == wanted
+    n_entries = counts[i]
+    edge = np.repeat(np.arange(len(i)), n_entries)
+    entry = np.repeat(starts[i] - (np.cumsum(n_entries) - n_entries), n_entries) + np.arange(int(n_entries.sum()))
+    target = j[edge] * n_patches + members.patches[entry]
+    other = order[np.minimum(np.searchsorted(key[order], target), len(key) - 1)]
+    common = key[other] == target
     return edge[common], entry[common], other[common]
-
-
-def _connected(atlas: Atlas, pieces: int) -> bool:
-    firm = atlas.overlaps.firm(atlas.charts.sizes)
-    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
-    return int(parts.max()) + 1 <= pieces

@@ -1,4 +1,4 @@
-"""Charts: local coordinates of the patches; `fit_charts` says which kinds there are."""
+"""Charts: local coordinates of the patches, of the kinds that `fit_charts` lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 
 class Charts(Protocol):
-    """The charts of c patches: coordinates of points in them, and points at coordinates."""
+    """The charts of c patches: coordinates of points, and points at coordinates."""
 
     @property
     def n_patches(self) -> int:
@@ -68,36 +68,30 @@ def fit_charts(
 ) -> Charts:
     """Fit a chart of at most ``width`` dimensions to each patch.
 
-    ``kind`` is "curved" (principal directions and, where the points give evidence of it, the second fundamental form),
-    "flat" (principal directions alone), "geodesic" (classical scaling of geodesic distances inside the patch) or
-    "isomap" (the same of one patch of all points, see `fit_geodesic_charts`). With a ``share``, a patch
-    gets only as many dimensions as leave at most this share of its variance.
+    ``kind`` is "curved" (principal directions and, where significant, the second fundamental form), "flat" (principal
+    directions), "geodesic" (classical scaling of geodesic distances inside the patch) or "isomap" (the same for one
+    patch of all points). With a ``share``, a patch has as many dimensions as leave at most this share of its variance.
     """
     if kind in ("geodesic", "isomap"):
-        return fit_geodesic_charts(X, members, n_patches, width, run, share, whole=kind == "isomap")
+        return _fit_geodesic_charts(X, members, n_patches, width, run, share, all_points=kind == "isomap")
     return fit_curved_charts(X, members, n_patches, width, run, curved=kind == "curved", share=share)
 
 
 def layout_kind(charts: Charts) -> Literal["patches", "PCA", "Isomap"]:
-    """Return what a layout is: one flat patch of all points is PCA, one by geodesic distances may be Isomap."""
+    """Return what a layout is: one flat patch of all points is PCA, one of geodesic distances is Isomap."""
     if charts.n_patches == 1 and isinstance(charts, CurvedCharts) and not charts.curved.any():
         return "PCA"
     return "Isomap" if isinstance(charts, GeodesicCharts) and charts.joined else "patches"
 
 
-# Curved charts: a patch in its principal directions, corrected by its second fundamental form.
-
 MAX_FIT_POINTS = 500
 """Points that a chart is fitted to: more change it by less than its own residual."""
-
 MAX_FIT_POINTS_OF_ALL = 8_000
-"""Points that the charts of few patches are fitted to together: one patch is principal components of so many."""
-
+"""Points that the charts of few patches are fitted to together."""
 MIN_F_RATIO = 4.0
-"""F-ratio of the quadratic terms from which on a patch counts as curved and not as noisy."""
-
+"""F-ratio of the quadratic terms from which a patch counts as curved and not as noisy."""
 MAX_CHART_NEWTON_STEPS, CHART_NEWTON_TOL = 30, 1e-14
-"""For the inverse of the arc-length correction; the tolerance is relative to the largest coordinate."""
+"""Limits of the inverse arc-length correction; the tolerance is relative to the largest coordinate."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +117,7 @@ class CurvedCharts:
     residuals: FloatArray
 
     def _check_loaded(self) -> None:
-        """Refuse curvatures in another space than that of the means; flat charts have none."""
+        """Check that curvatures and means are in the same space; flat charts have no curvatures."""
         if self.second_forms.shape[3] not in (0, self.means.shape[1]):
             raise ValueError("Charts have curvatures in another space than their points.")
 
@@ -149,36 +143,36 @@ class CurvedCharts:
 
     def coordinates(self, X: Array, members: Membership, run: Run) -> FloatArray:
         """Return the coordinates of every entry of a membership, shape (M, r)."""
-        placed = np.empty((len(members.points), self.width))
+        coordinates = np.empty((len(members.points), self.width))
         arc_tensors, curved = self.arc_tensors, self.curved
 
         def work(patch: int, entries: IntArray) -> None:
             u = (X[members.points[entries]] - self.means[patch]) @ self.frames[patch]
-            placed[entries] = u + _arc_correction(arc_tensors[patch], u) if curved[patch] else u
+            coordinates[entries] = u + _arc_correction(arc_tensors[patch], u) if curved[patch] else u
 
         run.map(work, entries_by_patch(members.patches, self.n_patches), blas=True)
-        return placed
+        return coordinates
 
     def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
         """Return the points of the charts' surfaces at coordinates f, shape (M, d)."""
-        found = np.empty((len(f), self.means.shape[1]))
+        points = np.empty((len(f), self.means.shape[1]))
         arc_tensors, curved = self.arc_tensors, self.curved
 
         def work(patch: int, entries: IntArray) -> None:
             u = _invert_arc(arc_tensors[patch], f[entries]) if curved[patch] else f[entries]
-            found[entries] = self.means[patch] + self.offsets[patch] + u @ self.frames[patch].T
+            points[entries] = self.means[patch] + self.offsets[patch] + u @ self.frames[patch].T
             if curved[patch]:
-                found[entries] += _products(u) @ self.second_forms[patch].reshape(u.shape[1] ** 2, -1) / 2
+                points[entries] += _products(u) @ self.second_forms[patch].reshape(u.shape[1] ** 2, -1) / 2
 
         run.map(work, entries_by_patch(patches, self.n_patches), blas=True)
-        return found
+        return points
 
 
 def _arc_correction(arc: FloatArray, u: FloatArray) -> FloatArray:
     """Return the difference of arc length and tangent coordinates u, shape (m, r)."""
     width = u.shape[1]
-    turned = (_products(u) @ arc.reshape(width * width, -1).T).reshape(len(u), width, width)
-    return np.einsum("mkl,ml->mk", turned, u) / 6
+    forms = (_products(u) @ arc.reshape(width * width, -1).T).reshape(len(u), width, width)
+    return np.einsum("mkl,ml->mk", forms, u) / 6
 
 
 def _invert_arc(arc: FloatArray, f: FloatArray) -> FloatArray:
@@ -207,105 +201,99 @@ def fit_curved_charts(
     """Fit principal directions and, if ``curved``, a second fundamental form to each patch; see `fit_charts`."""
     d = X.shape[1]
     width = min(width, d)
-    most = max(MAX_FIT_POINTS, MAX_FIT_POINTS_OF_ALL // n_patches)
+    max_points = max(MAX_FIT_POINTS, MAX_FIT_POINTS_OF_ALL // n_patches)
     means, offsets = np.zeros((n_patches, d)), np.zeros((n_patches, d))
     frames, sizes = np.zeros((n_patches, d, width)), np.zeros(n_patches, dtype=np.int64)
     second_forms = np.zeros((n_patches, width, width, d if curved else 0))
     spread, residuals = np.zeros((n_patches, min(d, 2 * width + 1))), np.zeros(n_patches)
 
     def work(patch: int, entries: IntArray) -> None:
-        mine = members.points[entries]
-        rows = np.asarray(X[mine[:: max(1, len(mine) // most)]], dtype=float)
+        points = members.points[entries]
+        rows = np.asarray(X[points[:: max(1, len(points) // max_points)]], dtype=float)
         means[patch] = rows.mean(axis=0)
-        away = rows - means[patch]
-        values, directions = principal_directions(away)
+        centered = rows - means[patch]
+        values, directions = principal_directions(centered)
         variances = values / len(rows)
         size = sizes[patch] = n_principal(variances, float(variances.sum()), width, share)
         spread[patch, : len(variances)] = variances[: 2 * width + 1]
         frame = directions[:, :size]
-        rest = away - (away @ frame) @ frame.T
-        found = _fit_second_form(away, frame) if curved and size else None
-        if found is not None:
-            frame, offsets[patch], second_forms[patch, :size, :size], rest = found
+        residual = centered - (centered @ frame) @ frame.T
+        fit = _fit_second_form(centered, frame) if curved and size else None
+        if fit is not None:
+            frame, offsets[patch], second_forms[patch, :size, :size], residual = fit
         frames[patch, :, :size] = frame
-        inside = np.square(away @ frame).sum()
-        residuals[patch] = np.sqrt(np.square(rest).sum() / inside) if inside > 0 else 0.0
+        inside = np.square(centered @ frame).sum()
+        residuals[patch] = np.sqrt(np.square(residual).sum() / inside) if inside > 0 else 0.0
 
     run.map(work, entries_by_patch(members.patches, n_patches), blas=True)
     return CurvedCharts(means, frames, sizes, second_forms, offsets, spread, residuals)
 
 
 def _fit_second_form(
-    away: FloatArray, frame: FloatArray
+    centered: FloatArray, frame: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
     """Fit a quadratic surface; return its tangent frame, offset, second fundamental form and residual vectors.
 
     None where there are too few points, or the quadratic terms are not significant.
     """
-    n, size = len(away), frame.shape[1]
+    n, size = len(centered), frame.shape[1]
     k, m = np.triu_indices(size)
     unknowns = 1 + size + len(k)
-    scale = np.sqrt(np.square(away).mean()) if n else 0.0
+    scale = np.sqrt(np.square(centered).mean()) if n else 0.0
     if n < 2 * unknowns or scale == 0:
         return None
-    # At unit scale: the columns 1, u and u u of the design differ by the unit of the data, and small ones get lost.
-    away = away / scale
+    # At unit scale: the columns 1, u and u u of the design scale differently, and small ones would be lost.
+    centered = centered / scale
     for _ in range(2):
-        u = away @ frame
-        rest = away - u @ frame.T
+        u = centered @ frame
+        normal = centered - u @ frame.T
         squares = u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
         design = np.column_stack([np.ones(n), u, squares])
-        found = np.linalg.lstsq(design, rest, rcond=None)[0]
-        left = rest - design @ found
-        noise = np.square(left).sum() / (n - unknowns)
+        solution = np.linalg.lstsq(design, normal, rcond=None)[0]
+        residual = normal - design @ solution
+        noise = np.square(residual).sum() / (n - unknowns)
         linear = design[:, : 1 + size]
-        plain = rest - linear @ np.linalg.lstsq(linear, rest, rcond=None)[0]
-        gain = (np.square(plain).sum() - np.square(left).sum()) / len(k)
+        linear_residual = normal - linear @ np.linalg.lstsq(linear, normal, rcond=None)[0]
+        gain = (np.square(linear_residual).sum() - np.square(residual).sum()) / len(k)
         if gain <= MIN_F_RATIO * noise:
             return None
-        # Towards the tangent plane at the mean, which the principal directions of an asymmetric patch do not span.
-        frame = np.linalg.qr(frame + found[1 : 1 + size].T)[0]
-    u = away @ frame
-    rest = away - u @ frame.T
+        # Turn to the tangent plane at the mean, which the principal directions of an asymmetric patch do not span.
+        frame = np.linalg.qr(frame + solution[1 : 1 + size].T)[0]
+    u = centered @ frame
+    normal = centered - u @ frame.T
     squares = u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
     design = np.column_stack([np.ones(n), squares])
-    found = np.linalg.lstsq(design, rest, rcond=None)[0]
+    solution = np.linalg.lstsq(design, normal, rcond=None)[0]
     # Noise adds to the squares of the fitted coefficients: shrink them by its expected share.
     shrinkage = np.sqrt(1 - noise / gain)
-    second_form = np.zeros((size, size, away.shape[1]))
-    second_form[k, m] = second_form[m, k] = shrinkage * found[1:] / scale
-    return frame, scale * found[0], second_form, scale * (rest - design @ found)
+    second_form = np.zeros((size, size, centered.shape[1]))
+    second_form[k, m] = second_form[m, k] = shrinkage * solution[1:] / scale
+    return frame, scale * solution[0], second_form, scale * (normal - design @ solution)
 
-
-# Geodesic charts: a patch embedded by classical scaling of the geodesic distances inside it.
 
 MAX_LAYOUT_POINTS = 400
-"""Maximum number of points of a patch that are embedded; the others are reconstructed from neighbors among them."""
-
+"""Points of a patch that are embedded; the others are reconstructed from neighbors among them."""
 NEIGHBORS_PER_ROOT = 2.0
-"""Neighbors in the graph of a patch, per root of its points: with fewer, paths zigzag, with more they cut corners.
-On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best, on quarter cylinders 20 to
-40."""
-
+"""Neighbors in the graph of a patch, per root of its points: with fewer, paths zigzag; with more, they cut corners. On
+half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best."""
 MAX_WHOLE_POINTS, WHOLE_NEIGHBORS = 1000, 10
-"""The same two numbers for one chart of all points of data that is not a surface: Isomap's neighbors, as with more of
-them paths cut across what is between clusters. Digits, trustworthiness: .872 with 10 neighbors, .837 with 40."""
-
+"""The same for one chart of all points, with Isomap's neighbors: with more, paths cut across the gaps between clusters.
+Trustworthiness on digits: 0.872 with 10 neighbors, 0.837 with 40."""
 MAX_MAPPED_ENTRIES = 4096
 """Members that one thread maps to a chart at a time."""
 
 _Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse, int]
-"""Mean, dimension, spread and residual of one patch, the maps to its coordinates and back, components of its graph."""
+"""Mean, dimension, spread and residual of one patch, its map and inverse map, components of its graph."""
 
 
 @dataclass(frozen=True)
 class GeodesicCharts:
     """Charts of c patches, each embedded by classical scaling of the geodesic distances inside it.
 
-    Other members, and new points, are reconstructed from neighbors that were embedded: ``inward`` and ``outward`` map
-    points to coordinates and back. ``residuals`` are the root mean square errors of the distances in the chart,
-    relative to the geodesic distances. All else is as in `Charts`. Of a whole (see `fit_geodesic_charts`)
-    ``joined`` is the number of components of its graph, which shortest edges join; of other charts it is 0.
+    Other members and new points are reconstructed from embedded neighbors: ``inward`` maps points to coordinates,
+    ``outward`` coordinates to points. ``residuals`` are the root mean square errors of the distances in the chart,
+    relative to the geodesic distances. ``joined`` is the number of components of the graph if one patch has all points,
+    else 0.
     """
 
     means: FloatArray
@@ -324,61 +312,65 @@ class GeodesicCharts:
 
     def coordinates(self, X: Array, members: Membership, run: Run) -> FloatArray:
         """Return the coordinates of every entry of a membership, shape (M, r)."""
-        placed = np.empty((len(members.points), self.width))
+        coordinates = np.empty((len(members.points), self.width))
 
         def work(patch: int, entries: IntArray) -> None:
-            placed[entries] = self.inward[patch](np.asarray(X[members.points[entries]], dtype=float), Run(0, 1))
+            coordinates[entries] = self.inward[patch](np.asarray(X[members.points[entries]], dtype=float), Run(0, 1))
 
-        listed = entries_by_patch(members.patches, self.n_patches)
-        parts = [(patch, each[lo:hi]) for patch, each in listed for lo, hi in run.ranges(len(each), MAX_MAPPED_ENTRIES)]
+        groups = entries_by_patch(members.patches, self.n_patches)
+        parts = [
+            (patch, indices[lo:hi])
+            for patch, indices in groups
+            for lo, hi in run.ranges(len(indices), MAX_MAPPED_ENTRIES)
+        ]
         run.map(work, parts, blas=True)
-        return placed
+        return coordinates
 
     def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
         """Return the points at coordinates f of the charts, shape (M, d)."""
-        found = np.empty((len(f), self.means.shape[1]))
+        points = np.empty((len(f), self.means.shape[1]))
 
         def work(patch: int, entries: IntArray) -> None:
-            found[entries] = self.outward[patch](f[entries], Run(0, 1))
+            points[entries] = self.outward[patch](f[entries], Run(0, 1))
 
         run.map(work, entries_by_patch(patches, self.n_patches), blas=True)
-        return found
+        return points
 
 
-def fit_geodesic_charts(
+def _fit_geodesic_charts(
     X: Array,
     members: Membership,
     n_patches: int,
     width: int,
     run: Run,
     share: float | None = None,
-    whole: bool = False,
+    all_points: bool = False,
 ) -> GeodesicCharts:
-    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013); parameters as in `fit_charts`.
+    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013); see `fit_charts`.
 
-    A ``whole`` is one patch of all points of data that is not a surface, with the coordinates of Isomap: those of at
-    most `MAX_WHOLE_POINTS` points, at the scale of their paths.
+    With ``all_points``, one patch has the coordinates of Isomap: those of at most `MAX_WHOLE_POINTS` points, at the
+    scale of their paths.
     """
     width = min(width, X.shape[1])
-    most = MAX_WHOLE_POINTS if whole else MAX_LAYOUT_POINTS
-    listed = dict(entries_by_patch(members.patches, n_patches))
+    max_points = MAX_WHOLE_POINTS if all_points else MAX_LAYOUT_POINTS
+    groups = dict(entries_by_patch(members.patches, n_patches))
 
     def work(patch: int) -> _Chart:
-        mine = members.points[listed[patch]]
-        rows = np.asarray(X[mine[:: -(-len(mine) // most)]], dtype=float)
-        return _fit_chart(rows, width, share, whole)
+        points = members.points[groups[patch]]
+        rows = np.asarray(X[points[:: -(-len(points) // max_points)]], dtype=float)
+        return _fit_chart(rows, width, share, all_points)
 
-    found = run.map(work, [(patch,) for patch in range(n_patches)], blas=True)
-    means, sizes, spread, residuals, inward, outward, parts = zip(*found, strict=True)
-    joined = parts[0] if whole else 0
+    fitted = run.map(work, [(patch,) for patch in range(n_patches)], blas=True)
+    means, sizes, spread, residuals, inward, outward, parts = zip(*fitted, strict=True)
+    joined = parts[0] if all_points else 0
     return GeodesicCharts(
         np.array(means), width, np.array(sizes), np.array(spread), np.array(residuals), inward, outward, joined
     )
 
 
-def _fit_chart(rows: FloatArray, width: int, share: float | None, whole: bool) -> _Chart:
+def _fit_chart(rows: FloatArray, width: int, share: float | None, all_points: bool) -> _Chart:
     n, run = len(rows), Run(0, 1)
-    k = WHOLE_NEIGHBORS if whole else max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
+    k = WHOLE_NEIGHBORS if all_points else max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
     neighbors = index.graph(rows, run) if n > 1 else NeighborGraph.from_sparse(csr_array((1, 1)))
     graph, bridges = bridge(symmetrize(neighbors), rows, "euclidean")
@@ -389,7 +381,7 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None, whole: bool) -
     size = n_principal(values, float(scaling.mean_squares.sum()) / 2, width, share)
     f = np.zeros((n, width))
     f[:, :size] = scaling.coordinates[:, :size]
-    if not whole:
+    if not all_points:
         f *= _true_scale(graph, f)
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
@@ -399,7 +391,7 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None, whole: bool) -
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:
-    """Return the scale at which edges have their lengths: paths zigzag, so the embedding is too large."""
+    """Return the scale at which edges have their lengths: paths zigzag, so that the embedding is too large."""
     spans = np.linalg.norm(f[graph.rows()] - f[graph.indices], axis=1)
     return float(spans @ graph.lengths / (spans @ spans)) if spans.any() else 1.0
 

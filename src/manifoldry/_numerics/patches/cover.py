@@ -17,8 +17,7 @@ from manifoldry.graph._operations import label_pieces, local_scale
 from manifoldry.graph._search import NeighborIndex
 
 MAX_TREE_COLUMNS = 8
-"""Maximum number of columns for a k-d tree of the centers; beyond, distances to all centers are computed."""
-
+"""Columns up to which centers are searched by a k-d tree; beyond, all distances are computed."""
 BLOCK_ENTRIES = 4_000_000
 """Entries of the largest temporary array per block of points."""
 
@@ -58,9 +57,9 @@ class Membership:
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
     def at_home(self, components: IntArray) -> Array:
-        """Return which entries are in the same component of patches as their point's heaviest patch."""
-        home = components[self.heaviest()]
-        return components[self.patches] == home[self.points]
+        """Return which entries are in the component of their point's heaviest patch."""
+        component = components[self.heaviest()]
+        return components[self.patches] == component[self.points]
 
     def heaviest(self) -> IntArray:
         """Return the patch of largest weight of each point."""
@@ -77,10 +76,10 @@ class Membership:
 
 
 def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
-    """Return every patch that occurs in ``patches``, with the places where it does."""
+    """Return every patch that occurs in ``patches``, with the indices where it does."""
     order = np.argsort(patches, kind="stable")
     entries = np.split(order, np.cumsum(np.bincount(patches, minlength=n_patches))[:-1])
-    return [(patch, mine) for patch, mine in enumerate(entries) if len(mine)]
+    return [(patch, indices) for patch, indices in enumerate(entries) if len(indices)]
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ class VoronoiCover:
 
         def work(lo: int, hi: int) -> Membership:
             rows = np.asarray(X[lo:hi], dtype=float)
-            near, excess = self._by_products(rows) if steps is None else self._by_tree(rows, tree, steps)
-            return self._weighted(near, excess, reach)
+            nearest, excess = self._by_products(rows) if steps is None else self._by_tree(rows, tree, steps)
+            return self._weighted(nearest, excess, reach)
 
         return Membership.joined(run.map(work, blocks, blas=True))
 
@@ -131,32 +130,34 @@ class VoronoiCover:
         return np.where(mean > 0, mean, 1.0)
 
     def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the nearest center of each row, and by how much squared distances to its neighbors are larger."""
+        """Return the nearest center of each row, and how much larger squared distances to its neighbors are."""
         squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # without |x|^2, the same for all
-        near = np.argmin(squares, axis=1)
-        excess = np.take_along_axis(squares, self.neighbors[near], axis=1) - squares[np.arange(len(X)), near][:, None]
-        return near, excess
+        nearest = np.argmin(squares, axis=1)
+        excess = (
+            np.take_along_axis(squares, self.neighbors[nearest], axis=1) - squares[np.arange(len(X)), nearest][:, None]
+        )
+        return nearest, excess
 
     def _by_tree(self, X: FloatArray, tree: Any, steps: FloatArray) -> tuple[IntArray, FloatArray]:
         r"""Return the same for few columns, by the ``steps`` (c, w, d) from every center to its neighbors.
 
-        With a the way from the nearest center, and s a step, it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
+        With the offset a from the nearest center and a step s, it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
         """
-        near = tree.query(X)[1]
-        away = X - self.centers[near]
-        excess = np.square(steps).sum(axis=2)[near]
+        nearest = tree.query(X)[1]
+        offsets = X - self.centers[nearest]
+        excess = np.square(steps).sum(axis=2)[nearest]
         for column in range(X.shape[1]):
-            excess -= away[:, column, None] * (2 * steps[:, :, column])[near]
-        return near, excess
+            excess -= offsets[:, column, None] * (2 * steps[:, :, column])[nearest]
+        return nearest, excess
 
-    def _weighted(self, near: IntArray, excess: FloatArray, reach: FloatArray) -> Membership:
-        """Return the patches of rows by their nearest centers and what the neighbors of these are farther away."""
-        n, others = len(near), self.neighbors[near]
+    def _weighted(self, nearest: IntArray, excess: FloatArray, reach: FloatArray) -> Membership:
+        """Return the patches of rows from their nearest centers and the excess distance to the neighbors of these."""
+        n, others = len(nearest), self.neighbors[nearest]
         share = np.maximum(excess / reach[others], 0.0)
-        inside = (share < 1) & (others != near[:, None])
+        inside = (share < 1) & (others != nearest[:, None])
         weight = np.ones_like(share) if self.even else np.square(1 - share)
         rows, slots = np.nonzero(np.column_stack([np.ones(n, dtype=bool), inside & (weight > 0)]))
-        patches = np.column_stack([near, others])[rows, slots]
+        patches = np.column_stack([nearest, others])[rows, slots]
         return Membership(rows, patches, np.column_stack([np.ones(n), weight])[rows, slots], n)
 
 
@@ -192,7 +193,7 @@ def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array
 
 
 def lists_members(patches: Any) -> bool:
-    """Tell whether given patches are lists of members, not a label per point."""
+    """Return whether given patches are lists of members, not one label per point."""
     listed = patches is not None and not isinstance(patches, np.ndarray)
     return bool(listed and len(patches) and np.ndim(patches[0]) == 1)
 
@@ -223,19 +224,14 @@ def member_weights(patches: Any, n_points: int) -> sp.csr_array:
     return weights
 
 
-# Voronoi cells of k-means centers on a sample, divided where the sample's graph is disconnected, and their borders.
-
 MAX_LLOYD_STEPS = 20
 MAX_SPLITS = 10
-
 MAX_KMEANSPP_COST = 2_000_000_000
-"""Points times columns times cells up to which the first centers are chosen by k-means++, beyond at random."""
-
+"""Points times columns times cells up to which k-means++ chooses the first centers; beyond, they are random."""
 MAX_VOLUME_POWER = 2
-"""Maximum power of the distance to neighbors that weights a point; with higher ones outliers would dominate."""
-
-MIN_PIECE_SHARE = 0.05
-"""Components of a cell below this share of the mean cell are corners cut off by the border, not sheets of their own."""
+"""Largest power of the distance to neighbors that weights a point; with higher ones outliers would dominate."""
+MIN_COMPONENT_SHARE = 0.05
+"""Components of a cell below this share of the mean cell are corners cut off by the border, not sheets."""
 
 
 @dataclass(frozen=True)
@@ -251,29 +247,29 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
     """Return about ``n_cells`` cells of the sample X, each connected on its graph.
 
     Points are weighted by their local volume on a manifold of that ``dimension``, so that cells have similar sizes, not
-    similar numbers of points. k-means ignores the manifold: a cell that holds two sheets of a roll is divided, and
-    the nearest centers are found again, until every cell is connected but for a few points at its border. Every
-    ``trial`` begins with other random centers.
+    similar numbers of points. k-means ignores the manifold: a cell with two sheets of a roll is divided, and the
+    nearest centers are computed again, until every cell is connected but for a few points at its border. Every
+    ``trial`` starts with other random centers.
     """
     volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
     centers = _lloyd(X, volume, n_cells, run, trial)
     for _ in range(MAX_SPLITS):
         labels = nearest_center(X, centers, run)
-        pieces, _ = label_pieces(labels, graph)
-        sizes = np.bincount(pieces)
-        large = sizes >= max(2, MIN_PIECE_SHARE * len(X) / len(centers))
+        parts, _ = label_pieces(labels, graph)
+        sizes = np.bincount(parts)
+        large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
         if large.sum() <= len(centers):
             break
-        kept = np.cumsum(large) - 1
-        mine = large[pieces]
-        centers = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), volume[mine])
+        new_labels = np.cumsum(large) - 1
+        mask = large[parts]
+        centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
     labels = nearest_center(X, centers, run)
     centers, labels = _without_empty(centers, labels)
     return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
 
 
 def without_cells(X: Array, graph: NeighborGraph, cells: VoronoiCells, dropped: Array, run: Run) -> VoronoiCells:
-    """Return the cells without those ``dropped`` (c,), whose points go to the nearest of the others."""
+    """Return the cells without the ``dropped`` ones (c,), whose points go to the nearest other cell."""
     centers = cells.centers[~dropped]
     centers, labels = _without_empty(centers, nearest_center(X, centers, run))
     return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
@@ -296,9 +292,9 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
     """Return k-means centers by Lloyd's iteration."""
     if n_cells == 1:
         return X.mean(axis=0, keepdims=True)
-    # The word seeds the draws: spelled as when the results were measured.
+    # The word seeds the draws; another spelling would change results.
     rng = run.rng(f"patch centers {trial}") if trial else run.rng("patch centres")
-    # Sorted by distance from the mean: the same for any order of the rows and after rotations.
+    # Sorted by distance from the mean, so that the order of the rows and rotations do not matter.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
     if X.size * n_cells <= MAX_KMEANSPP_COST:
         centers = _kmeans_plusplus(X[order], volume[order], n_cells, int(rng.integers(2**31)))
@@ -306,10 +302,10 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
         centers = X[order[rng.choice(len(X), n_cells, replace=False)]]
     labels = np.full(len(X), -1)
     for _ in range(MAX_LLOYD_STEPS):
-        found = nearest_center(X, centers, run)
-        if np.array_equal(found, labels):
+        nearest = nearest_center(X, centers, run)
+        if np.array_equal(nearest, labels):
             break
-        centers, labels = _without_empty(centers, found)
+        centers, labels = _without_empty(centers, nearest)
         centers = _group_means(X, labels, len(centers), volume)
     return centers
 
@@ -334,15 +330,15 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
 
 def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
-    pieces, _ = label_pieces(labels, graph)
-    sizes = np.bincount(pieces)
-    order = np.lexsort((sizes[pieces], labels))
+    parts, _ = label_pieces(labels, graph)
+    sizes = np.bincount(parts)
+    order = np.lexsort((sizes[parts], labels))
     last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)
     main = np.zeros(len(sizes), dtype=bool)
-    main[pieces[order[last]]] = True
+    main[parts[order[last]]] = True
     rows = graph.rows()
-    joined = main[pieces[rows]] & main[pieces[graph.indices]] & (labels[rows] != labels[graph.indices])
-    a, b = labels[rows[joined]], labels[graph.indices[joined]]
+    crossing = main[parts[rows]] & main[parts[graph.indices]] & (labels[rows] != labels[graph.indices])
+    a, b = labels[rows[crossing]], labels[graph.indices[crossing]]
     adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
     return padded_lists(adjacency)
 

@@ -1,37 +1,190 @@
-"""The whole layout of an atlas, the layout of data that is not a surface, and points beyond those of an atlas."""
+"""The layout of an atlas: patches stitched and averaged in n_components dimensions, with maps in both directions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import issparse
 
 from manifoldry._core.chunks import Pairwise, rows_per_block
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, FloatArray, NeighborGraph
+from manifoldry._core.values import Array, FloatArray, NeighborGraph, Spectrum
+from manifoldry._numerics.extension.components import side_by_side
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, build_atlas, voronoi_atlas
 from manifoldry._numerics.patches.charts import Charts
-from manifoldry._numerics.patches.cover import ListedCover, Membership, VoronoiCover
-from manifoldry._numerics.patches.overlaps import Overlaps, Stitched, find_overlaps, merged_overlaps, stitch
-from manifoldry._numerics.patches.unfold import UnfoldedPatches, place_members, unfold
+from manifoldry._numerics.patches.cover import ListedCover, Membership, VoronoiCover, padded_lists
+from manifoldry._numerics.patches.overlaps import (
+    Overlaps,
+    PlacedPatches,
+    Stitched,
+    blend,
+    find_overlaps,
+    merged_overlaps,
+    stitch,
+)
 from manifoldry._numerics.ranks import MIN_TRUST_GAIN, most_trusted
+from manifoldry._numerics.scaling import principal_turn, turned_spectrum
+
+MAX_PLACED_ROWS = 200_000
+"""New points mapped at a time, which bounds the memory."""
+MAX_DENSE_ENTRIES = 8_000_000
+"""Entries of sparse rows made dense at a time."""
+
+
+@dataclass(frozen=True)
+class UnfoldedPatches:
+    """The embedding of points: coordinates (n, r), and the stitched patches in their axes.
+
+    The spectrum is that of the unfolded points in all dimensions that the patches used. ``disagreement`` (n,) is the
+    root mean square distance of a point's images in its patches from their mean.
+    """
+
+    coordinates: FloatArray
+    stitched: Stitched
+    spectrum: Spectrum
+    disagreement: FloatArray
+
+
+def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> UnfoldedPatches:
+    """Average the images of each point and rotate every component to its principal axes (5.14)."""
+    members, entries = at_home(members, stitched)
+    wide, disagreement = blend(members, stitched.images(members.patches, f[entries]))
+    component = np.zeros(members.n_points, dtype=np.int64)
+    component[members.points] = stitched.components[members.patches]
+    frames, shifts = stitched.frames.copy(), stitched.shifts.copy()
+    for label in range(stitched.n_components):
+        inside, patches = component == label, stitched.components == label
+        if not inside.any():
+            continue
+        wide[inside], axes, mean = principal_turn(wide[inside])
+        frames[patches], shifts[patches] = frames[patches] @ axes, (shifts[patches] - mean) @ axes
+    spectrum = turned_spectrum(wide)
+    p = wide.shape[1]
+    if p < n_components:
+        wide = np.pad(wide, ((0, 0), (0, n_components - p)))
+        frames = np.pad(frames, ((0, 0), (0, 0), (0, n_components - p)))
+        shifts = np.pad(shifts, ((0, 0), (0, n_components - p)))
+    wide, frames, shifts = wide[:, :n_components], frames[:, :, :n_components], shifts[:, :n_components]
+    if stitched.n_components > 1:
+        present = np.unique(component)
+        moved = side_by_side([wide[component == label] for label in present])
+        for label, (rows, shift) in zip(present, moved, strict=True):
+            wide[component == label] = rows
+            shifts[stitched.components == label] += shift
+    return UnfoldedPatches(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
+
+
+def place_members(members: Membership, f: FloatArray, stitched: PlacedPatches) -> tuple[FloatArray, FloatArray]:
+    """Return the coordinates (n, r) of points from those in their patches, and the images' disagreement (n,)."""
+    members, entries = at_home(members, stitched)
+    return blend(members, stitched.images(members.patches, f[entries]))
+
+
+def at_home(members: Membership, stitched: PlacedPatches) -> tuple[Membership, Array]:
+    """Return the entries in the component of their point's heaviest patch, and their indices."""
+    if stitched.n_components == 1:
+        return members, np.arange(len(members.points))
+    mask = members.at_home(stitched.components)
+    return members[mask], mask
+
+
+@dataclass(frozen=True)
+class PatchMap:
+    """Out-of-sample map: the weighted mean of a point's images in its patches."""
+
+    cover: VoronoiCover | ListedCover
+    charts: Charts
+    stitched: PlacedPatches
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Return the coordinates of the rows of X."""
+        n, columns = X.shape
+        Y = np.empty((n, self.stitched.shifts.shape[1]))
+        n_rows = max(1, MAX_DENSE_ENTRIES // columns) if issparse(X) else MAX_PLACED_ROWS
+        for lo, hi in run.ranges(n, min(n_rows, MAX_PLACED_ROWS)):
+            rows = dense(X[lo:hi])
+            members, _ = at_home(self.cover.members(rows, run), self.stitched)
+            f = self.charts.coordinates(rows, members, run)
+            Y[lo:hi], _ = blend(members, self.stitched.images(members.patches, f))
+        return Y
+
+
+@dataclass(frozen=True)
+class PatchInverse:
+    """Inverse map: the weighted mean of the points of the nearby charts at given coordinates."""
+
+    cover: VoronoiCover
+    charts: Charts
+    stitched: PlacedPatches
+    back: FloatArray
+
+    @classmethod
+    def of(cls, charts: Charts, stitched: PlacedPatches, overlaps: Overlaps, overlap: float) -> PatchInverse:
+        """Build from stitched patches."""
+        n = charts.n_patches
+        i, j = np.r_[overlaps.first, overlaps.second], np.r_[overlaps.second, overlaps.first]
+        adjacency = sp.csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
+        cover = VoronoiCover(stitched.shifts, padded_lists(adjacency), overlap)
+        return cls(cover, charts, stitched, np.asarray(np.linalg.pinv(stitched.frames), dtype=np.float64))
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:
+        """Return the points at the coordinates Y."""
+        X = np.empty((len(Y), self.charts.means.shape[1]))
+        for lo, hi in run.ranges(len(Y), MAX_PLACED_ROWS):
+            coordinates = np.asarray(Y[lo:hi], dtype=float)
+            members, _ = at_home(self.cover.members(coordinates, run), self.stitched)
+            offsets = coordinates[members.points] - self.stitched.shifts[members.patches]
+            f = np.einsum("mp,mpr->mr", offsets, self.back[members.patches])
+            X[lo:hi], _ = blend(members, self.charts.points(members.patches, f, run))
+        return X
+
+
+@dataclass(frozen=True)
+class CenteredPatchMap:
+    """Out-of-sample map by patches about an ``origin``: rows far from zero are rounded before, not after."""
+
+    origin: FloatArray
+    place: PatchMap
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Return the coordinates of the rows of X."""
+        n, columns = X.shape
+        Y = np.empty((n, self.place.stitched.shifts.shape[1]))
+        for lo, hi in run.ranges(n, max(1, MAX_DENSE_ENTRIES // columns)):
+            Y[lo:hi] = self.place(dense(X[lo:hi]) - self.origin, run)
+        return Y
+
+
+@dataclass(frozen=True)
+class CenteredPatchInverse:
+    """Inverse map by patches about an ``origin``."""
+
+    origin: FloatArray
+    lead: PatchInverse
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:
+        """Return the points at the coordinates Y."""
+        return self.lead(Y, run) + self.origin
+
 
 MAX_PATCH_DIMENSION = 8
-"""Maximum dimension of the patches found by measurement: digits in 18 patches of 8 dimensions take 2 s, of 16
-dimensions 9 s."""
+"""Largest measured dimension of patches: digits in 18 patches of 8 dimensions take 2 s, of 16 dimensions 9 s."""
 
 
 MIN_ISOMAP_GAIN = 0.01
-"""Gain in trustworthiness for which Isomap replaces patches or PCA, which keep the scale of the data. Five of 13
-real sets gain 0.01 to 0.04 (`benchmarks/fallbacks.py`); of 60 clouds without structure 7 gain 0.01, and 15 0.005."""
+"""Gain in trustworthiness at which Isomap replaces patches or PCA, which keep the scale of the data: 5 of 13 real sets
+gain 0.01 to 0.04 (`benchmarks/fallbacks.py`), 7 of 60 clouds without structure gain 0.01."""
 
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """An atlas of a sample, the overlaps of its patches, which of them are firm, and the sample laid out.
+    """An atlas of a sample, the overlaps of its patches, and the sample laid out.
 
-    ``holding`` are the overlaps by which the patches were stitched; they are those of the sample or of all points.
+    ``firm`` masks the well-conditioned overlaps, ``holding`` those that the patches were stitched with. The overlaps
+    are those of the sample or of all points.
     """
 
     atlas: Atlas
@@ -41,7 +194,7 @@ class PatchLayout:
     unfolded: UnfoldedPatches
 
     def agrees_with(self, graph: NeighborGraph) -> bool:
-        """Tell whether edges of the sample's graph keep the lengths that they have in the charts."""
+        """Return whether edges of the sample's graph keep the lengths that they have in the charts."""
         return self.atlas.agrees_with(graph, self.unfolded.coordinates)
 
 
@@ -54,17 +207,17 @@ def lay_out(
     max_rank: int | None = None,
     start: FloatArray | None = None,
 ) -> PatchLayout:
-    """Stitch the patches of an atlas, in at most ``max_rank`` dimensions, and unfold the points that it was made of.
+    """Stitch the patches of an atlas, in at most ``max_rank`` dimensions, and unfold its points.
 
-    ``overlaps`` of more points than these are taken instead of the atlas's own; ``start`` holds frames and shifts to
-    begin with, of patches in one piece.
+    ``overlaps`` of more points may replace those of the atlas; ``start`` holds initial frames and shifts of connected
+    patches.
     """
     overlaps, sizes = atlas.overlaps if overlaps is None else overlaps, atlas.charts.sizes
-    firm, holding = overlaps.firm(sizes), overlaps.holding(sizes)
-    stitched = stitch(overlaps[holding], sizes, run, max_rank, start)
+    well_conditioned, active = overlaps.firm(sizes), overlaps.holding(sizes)
+    stitched = stitch(overlaps[active], sizes, run, max_rank, start)
     with run.stage("unfolding"):
         unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components)
-    return PatchLayout(atlas, overlaps, firm, holding, unfolded)
+    return PatchLayout(atlas, overlaps, well_conditioned, active, unfolded)
 
 
 def layout_without_surface(
@@ -77,29 +230,31 @@ def layout_without_surface(
     *,
     whole: bool,
 ) -> PatchLayout:
-    """Return the layout of data that is not a surface that keeps neighbors best.
+    """Return the layout that preserves neighbors best, for data that is not a surface.
 
-    It is the one ``found``, or that of patches of the data's own dimension, or, if the ``whole`` may be one patch, that
-    of PCA, which is preferred, or of Isomap.
+    Candidates are the layout ``found``, that of patches of the measured dimension and, if one patch of all points is
+    allowed (``whole``), those of PCA, which is preferred, and of Isomap.
     """
     with run.stage("patches"):
         width = min(max(dimension, options.width), MAX_PATCH_DIMENSION, rows.shape[1])
         wide = replace(options, width=max(width, options.width))
         n_cells = min(MIN_PATCHES, max(1, len(rows) // wide.min_points))
-        several = voronoi_atlas(rows, graph, n_cells, wide, run)
-        one = VoronoiCover(rows.mean(axis=0, keepdims=True), np.zeros((1, 1), dtype=np.int64), options.overlap)
-        # A chart of Isomap has no more dimensions than the layout, so that coordinates lead back to their points.
-        kinds = (replace(wide, kind="flat"), replace(options, kind="isomap")) if whole else ()
-        alone = [build_atlas(rows, graph, one, these, run) for these in kinds]
+        wide_atlas = voronoi_atlas(rows, graph, n_cells, wide, run)
+        single_cover = VoronoiCover(rows.mean(axis=0, keepdims=True), np.zeros((1, 1), dtype=np.int64), options.overlap)
+        # A chart of Isomap has no more dimensions than the layout, so that it can be inverted.
+        chart_options = (replace(wide, kind="flat"), replace(options, kind="isomap")) if whole else ()
+        single_atlases = [
+            build_atlas(rows, graph, single_cover, single_options, run) for single_options in chart_options
+        ]
     n_components = found.unfolded.coordinates.shape[1]
-    wider, *wholes = (lay_out(atlas, n_components, run) for atlas in (several, *alone))
+    wide_layout, *single_layouts = (lay_out(atlas, n_components, run) for atlas in (wide_atlas, *single_atlases))
     with run.stage("comparison"):
-        best = _most_trusted(rows, [*wholes[:1], found, wider], run)
-        return _most_trusted(rows, [best, *wholes[1:]], run, gain=MIN_ISOMAP_GAIN)
+        best = _most_trusted(rows, [*single_layouts[:1], found, wide_layout], run)
+        return _most_trusted(rows, [best, *single_layouts[1:]], run, gain=MIN_ISOMAP_GAIN)
 
 
 def _most_trusted(rows: FloatArray, layouts: list[PatchLayout], run: Run, gain: float = MIN_TRUST_GAIN) -> PatchLayout:
-    return layouts[most_trusted(rows, [made.unfolded.coordinates for made in layouts], run, gain=gain)]
+    return layouts[most_trusted(rows, [layout.unfolded.coordinates for layout in layouts], run, gain=gain)]
 
 
 @dataclass(frozen=True)
@@ -112,17 +267,17 @@ class ChartedRows:
 
 @dataclass(frozen=True)
 class BlockOverlaps:
-    """What a pass over rows in blocks computes of one: the overlaps of patches by its rows.
+    """The work of a pass over chunked data: the overlaps of patches by the rows of one chunk.
 
-    It holds no row of the sample but what a cover or charts need for themselves, so it is small where they are.
+    It holds no row of the sample but those that cover or charts need, so that it stays small.
     """
 
     cover: VoronoiCover | ListedCover
     charts: Charts
-    origin: FloatArray | float = 0.0  # of the rows that these are of
+    origin: FloatArray | float = 0.0  # subtracted from the rows before
 
     def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
-        """Return the overlaps by the rows of a block."""
+        """Return the overlaps by the rows of a chunk."""
         return self.overlaps(self.chart(rows, run))
 
     def chart(self, rows: Array, run: Run) -> ChartedRows:
@@ -137,9 +292,9 @@ class BlockOverlaps:
 
 
 def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[ChartedRows], Overlaps]:
-    """Return all points, in blocks, in the charts of an atlas of some of them about the ``origin``, and the overlaps.
+    """Return all points, in chunks, in the charts of an atlas about the ``origin``, and the overlaps.
 
-    Blocks are those of `RowBlocks`, and merged in the same order: the overlaps have the bits that a stream gives.
+    Chunks and the order of merging are those of chunked data, so that the overlaps are bit-identical to its.
     """
     work = BlockOverlaps(atlas.cover, atlas.charts, origin)
 
@@ -147,18 +302,20 @@ def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[
         charted = work.chart(X[lo:hi], Run(run.seed, 1))
         return charted, work.overlaps(charted)
 
-    found = run.map(block, run.ranges(len(X), rows_per_block(X.shape[1])), blas=True)
+    charted_blocks = run.map(block, run.ranges(len(X), rows_per_block(X.shape[1])), blas=True)
     total = Pairwise(merged_overlaps)
-    for _, overlaps in found:
+    for _, overlaps in charted_blocks:
         total.add(overlaps)
-    return [charted for charted, _ in found], total.total()
+    return [charted for charted, _ in charted_blocks], total.total()
 
 
 def place_points(charted: list[ChartedRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
-    """Return the places (n, r) of charted points, and the disagreement (n,) of their images."""
+    """Return the coordinates (n, r) of charted points, and the disagreement (n,) of their images."""
 
-    def place(part: ChartedRows) -> tuple[FloatArray, FloatArray]:
+    def map_chunk(part: ChartedRows) -> tuple[FloatArray, FloatArray]:
         return place_members(part.members, part.coordinates, stitched)
 
-    placed = run.map(place, [(part,) for part in charted])
-    return np.concatenate([places for places, _ in placed]), np.concatenate([apart for _, apart in placed])
+    results = run.map(map_chunk, [(part,) for part in charted])
+    return np.concatenate([coordinates for coordinates, _ in results]), np.concatenate(
+        [disagreement for _, disagreement in results]
+    )

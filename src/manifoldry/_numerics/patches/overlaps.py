@@ -15,19 +15,18 @@ from manifoldry._numerics.semidefinite import Placement, place
 from manifoldry._numerics.semidefinite.certificate import PLACEMENT_CLAIM, PLACEMENT_TOL
 
 MIN_TIGHTNESS = 1e-3
-"""Minimum tightness of a well-conditioned overlap: least singular value relative to a typical overlap's."""
-
+"""Least tightness of a well-conditioned overlap: smallest singular value relative to a typical overlap's."""
 MIN_HINGE_TIGHTNESS = 1e-5
-"""Minimum tightness of an overlap by which patches are held if nothing firm does: it is 0.3 % as wide as a typical one
-is long, which tells the two sides of a hinge apart in charts of that accuracy."""
+"""Least tightness of an overlap that connects patches if no better one does: its width is 0.3 % of a typical length,
+which distinguishes the two sides of a hinge in charts of that accuracy."""
 
 
 @dataclass(frozen=True)
 class Overlaps:
-    """Pairs of patches that share points, first < second, with the counts of these.
+    """Pairs of patches that share points, first < second, and the numbers of these.
 
-    ``means`` (E, 2, r) are those of the shared points in both charts, ``moments`` (E, 2 r, 2 r) the mean products of
-    their coordinates in both charts, about the origin.
+    ``means`` (E, 2, r) are the means of the shared points in both charts, ``moments`` (E, 2 r, 2 r) the mean products
+    of their coordinates in both charts, about the origin.
     """
 
     first: IntArray
@@ -47,8 +46,8 @@ class Overlaps:
     def tightness(self, sizes: IntArray) -> FloatArray:
         """Return the condition of each overlap, between 0 (a hinge) and about 1.
 
-        The least singular value of the cross-covariance of the shared points, which must have full rank for two
-        patches to lie in one affine subspace (Theorem 1), relative to the largest of a typical overlap.
+        It is the smallest singular value of the cross-covariance of the shared points, which must have full rank for
+        two patches to lie in one affine subspace (Theorem 1), relative to the largest of a typical overlap.
         """
         r = self.means.shape[2]
         cross = self.moments[:, :r, r:] - self.means[:, 0, :, None] * self.means[:, 1, None, :]
@@ -64,11 +63,11 @@ class Overlaps:
         return self.tightness(sizes) >= MIN_TIGHTNESS
 
     def holding(self, sizes: IntArray) -> Array:
-        """Return which overlaps hold the patches: the firm ones, and thin ones where these leave patches apart."""
+        """Return which overlaps connect the patches: well-conditioned ones, and thin ones where needed."""
         tightness = self.tightness(sizes)
-        firm = tightness >= MIN_TIGHTNESS
-        part = patch_components(self[firm], len(sizes))
-        return firm | ((tightness >= MIN_HINGE_TIGHTNESS) & (part[self.first] != part[self.second]))
+        well_conditioned = tightness >= MIN_TIGHTNESS
+        labels = patch_components(self[well_conditioned], len(sizes))
+        return well_conditioned | ((tightness >= MIN_HINGE_TIGHTNESS) & (labels[self.first] != labels[self.second]))
 
 
 def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:
@@ -78,6 +77,7 @@ def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlap
     one, other = np.where(lower, one, other), np.where(lower, other, one)
     key = members.patches[one] * n_patches + members.patches[other]
     keys, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
+    # First and second moments are all that the matching error needs of the shared points.
     both = np.concatenate([f[one], f[other]], axis=1)
     width, E = both.shape[1], len(keys)
 
@@ -93,17 +93,17 @@ def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlap
 
 
 def merged_overlaps(one: Overlaps, other: Overlaps) -> Overlaps:
-    """Return the overlaps by two sets of points together: counts are added, and means weighted by them."""
+    """Return the overlaps by two sets of points together: counts are added, means weighted by them."""
     n_patches = 1 + int(max(one.second.max(initial=0), other.second.max(initial=0)))
     keys, pair = np.unique(
         np.concatenate([part.first * n_patches + part.second for part in (one, other)]), return_inverse=True
     )
-    mine, theirs = pair[: len(one)], pair[len(one) :]
+    slots, other_slots = pair[: len(one)], pair[len(one) :]
     counts = np.zeros(len(keys), dtype=np.int64)
-    counts[mine] += one.counts
-    counts[theirs] += other.counts
+    counts[slots] += one.counts
+    counts[other_slots] += other.counts
     means, moments = np.zeros((len(keys), *one.means.shape[1:])), np.zeros((len(keys), *one.moments.shape[1:]))
-    for part, where in ((one, mine), (other, theirs)):
+    for part, where in ((one, slots), (other, other_slots)):
         share = part.counts / counts[where]
         means[where] += share[:, None, None] * part.means
         moments[where] += share[:, None, None] * part.moments
@@ -157,24 +157,23 @@ def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
     where = (np.repeat(rows, 2 * r + 2, axis=1).ravel(), np.tile(rows, (1, 2 * r + 2)).ravel())
     n_rows = (r + 1) * c
     form = sp.csr_array(sp.coo_array((blocks.ravel(), where), shape=(n_rows, n_rows)))
+    # Patches of fewer dimensions have no rows for the others.
     present = np.concatenate([(steps < sizes[:, None]).ravel(), np.ones(c, dtype=bool)])
     return form if present.all() else sp.csr_array(form[present][:, present])
 
 
-def refuse_apart(n_pieces: int, disconnected: str) -> None:
-    """Refuse a patch graph in several pieces, where these are not to be laid side by side."""
-    if n_pieces > 1 and disconnected == "raise":
+def refuse_apart(n_components: int, disconnected: str) -> None:
+    """Raise an error for a disconnected patch graph, unless components may be drawn side by side."""
+    if n_components > 1 and disconnected == "raise":
         raise ValueError(
-            f"The patch graph is in {n_pieces} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
+            f"The patch graph has {n_components} connected components; raise n_neighbors or overlap, or set "
+            "disconnected='apart'."
         )
-
-
-# Stitching: rigid motions of all patches that minimize the matching error of shared points, with a certificate.
 
 
 @dataclass(frozen=True)
 class PlacedPatches:
-    """Affine maps of all patches: coordinates f in patch i go to ``f @ frames[i] + shifts[i]``.
+    """Affine maps of all patches: coordinates f in patch i are mapped to ``f @ frames[i] + shifts[i]``.
 
     ``frames`` have the shape (c, r, p), ``shifts`` (c, p), ``components`` of the patch graph (c,).
     """
@@ -190,15 +189,15 @@ class PlacedPatches:
 
     def images(self, patches: IntArray, f: FloatArray) -> FloatArray:
         """Return the images of points given by patch and coordinates, shape (M, p)."""
-        placed = np.array(self.shifts[patches])
+        images = np.array(self.shifts[patches])
         for a in range(f.shape[1]):
-            placed += f[:, a, None] * self.frames[patches, a]
-        return placed
+            images += f[:, a, None] * self.frames[patches, a]
+        return images
 
 
 @dataclass(frozen=True)
 class Stitched(PlacedPatches):
-    """Rigid motions of all patches; the certificate is of all components together, the trace of the largest."""
+    """Rigid motions of all patches; the certificate covers all components, the trace the largest."""
 
     certificate: Certificate
     trace: Trace
@@ -209,31 +208,31 @@ def stitch(
 ) -> Stitched:
     """Minimize the matching error of overlapping patches, each component of the patch graph by itself.
 
-    A ``max_rank`` limits the dimensions used; None is as many as the smallest error needs. ``start`` holds frames and
-    shifts of all patches to begin with (`FrameLayout`); several components begin with eigenvectors.
+    ``max_rank`` limits the dimensions used; None is as many as the smallest error needs. ``start`` holds initial frames
+    and shifts of all patches (`FrameLayout`); several components start with eigenvectors.
     """
     components = patch_components(overlaps, len(sizes))
     counts = np.bincount(components)
     placements: dict[int, Placement] = {}
     for number in np.argsort(-counts, kind="stable"):
         patches = np.flatnonzero(components == number)
-        inside = overlaps[components[overlaps.first] == number]
-        first, second = np.searchsorted(patches, inside.first), np.searchsorted(patches, inside.second)
-        renumbered = replace(inside, first=first, second=second)
-        begin = start if len(counts) == 1 else None
-        placements[int(number)] = _place_component(renumbered, sizes[patches], run, max_rank, begin)
+        pairs = overlaps[components[overlaps.first] == number]
+        first, second = np.searchsorted(patches, pairs.first), np.searchsorted(patches, pairs.second)
+        renumbered = replace(pairs, first=first, second=second)
+        initial = start if len(counts) == 1 else None
+        placements[int(number)] = _place_component(renumbered, sizes[patches], run, max_rank, initial)
     return joined(components, placements, overlaps.means.shape[2])
 
 
 def joined(components: IntArray, placements: dict[int, Placement], width: int) -> Stitched:
-    """Return the placements of all components, by their numbers and the largest first, as one."""
+    """Return the alignments of all components, by their numbers and the largest first, as one."""
     parts, c = list(placements.values()), len(components)
     p = max(part.shifts.shape[1] for part in parts)
     frames, shifts = np.zeros((c, width, p)), np.zeros((c, p))
     for number, part in placements.items():
-        mine = np.flatnonzero(components == number)
+        patches = np.flatnonzero(components == number)
         _, r, columns = part.frames.shape
-        frames[mine, :r, :columns], shifts[mine, :columns] = part.frames, part.shifts
+        frames[patches, :r, :columns], shifts[patches, :columns] = part.frames, part.shifts
     return Stitched(frames, shifts, components, joint_certificate(parts), parts[0].trace)
 
 
@@ -241,15 +240,15 @@ def _place_component(
     overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None, start: FloatArray | None
 ) -> Placement:
     if len(sizes) > 1:
-        unit = _unit(overlaps)
-        same = replace(overlaps, means=overlaps.means / unit, moments=overlaps.moments / unit**2)
+        unit = _unit(overlaps)  # so that the result does not depend on the unit of the data
+        scaled = replace(overlaps, means=overlaps.means / unit, moments=overlaps.moments / unit**2)
         if start is not None:
             start = np.concatenate([start[: -len(sizes)], start[-len(sizes) :] / unit])
-        found = place(matching_form(same, sizes), sizes, run, max_rank=max_rank, start=start)
-        return replace(found, shifts=found.shifts * unit, certificate=_rescaled(found.certificate, unit**2))
+        placement = place(matching_form(scaled, sizes), sizes, run, max_rank=max_rank, start=start)
+        return replace(placement, shifts=placement.shifts * unit, certificate=_rescaled(placement.certificate, unit**2))
     width = int(sizes[0])
-    certain = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)
-    return Placement(np.eye(width)[None], np.zeros((1, width)), certain, Trace(np.zeros(1), Stop.CONVERGED))
+    trivial = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)
+    return Placement(np.eye(width)[None], np.zeros((1, width)), trivial, Trace(np.zeros(1), Stop.CONVERGED))
 
 
 def _rescaled(certificate: Certificate, factor: float) -> Certificate:
@@ -263,14 +262,14 @@ def _rescaled(certificate: Certificate, factor: float) -> Certificate:
 
 
 def _unit(overlaps: Overlaps) -> float:
-    """Return the root mean square coordinate of shared points: frames have no unit, shifts have that of the data."""
+    """Return the root mean square coordinate of shared points: shifts have the unit of the data, frames have none."""
     squares = np.einsum("ejj->e", overlaps.moments)
     largest = float(squares.max(initial=0.0))
     return float(np.sqrt(np.mean(squares / largest)) * np.sqrt(largest)) if largest > 0 else 1.0
 
 
 def joint_certificate(placements: list[Placement]) -> Certificate:
-    """Return the certificate of independent problems solved side by side."""
+    """Return the certificate of independent problems solved together."""
     parts = [placement.certificate for placement in placements]
     smallest = [part.smallest for part in parts if part.smallest is not None]
     return replace(
@@ -294,5 +293,5 @@ def blend(members: Membership, images: FloatArray) -> tuple[FloatArray, FloatArr
     share = members.weights / total[members.points]
     mean: FloatArray = np.stack([np.bincount(members.points, share * column, n) for column in images.T], axis=1)
     squares = np.square(images - mean[members.points]).sum(axis=1)
-    apart: FloatArray = np.sqrt(np.bincount(members.points, share * squares, n))
-    return mean, apart
+    disagreement: FloatArray = np.sqrt(np.bincount(members.points, share * squares, n))
+    return mean, disagreement

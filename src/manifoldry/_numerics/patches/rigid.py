@@ -16,7 +16,7 @@ from manifoldry._numerics.patches.cover import Membership
 from manifoldry._numerics.semidefinite import DistanceConstraints, FrameLayout
 
 PATCH_RANK_TOL = 1e-7
-"""A singular value of a patch below this share of the largest does not count as a dimension."""
+"""Singular values of a patch below this share of the largest do not count as dimensions."""
 
 ArrayPair = tuple[Any, Any]
 """Members and coordinates of a patch, or pairs of points and their lengths."""
@@ -24,10 +24,10 @@ ArrayPair = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class RigidPatches:
-    """Patches with coordinates :math:`f` of their own: centered, in as many dimensions as the patch fills.
+    """Patches with their own coordinates :math:`f`: centered, in as many dimensions as the patch fills.
 
-    f (M, r) are those of the entries of ``members``, filled up with zeros. They come from given coordinates g of w
-    columns by ``f = (g - middles) @ axes``, with middles of shape (c, w) and axes of shape (c, w, r).
+    f (M, r) are those of the entries of ``members``, padded with zeros. They come from given coordinates g of w columns
+    by ``f = (g - middles) @ axes``, with middles of shape (c, w) and axes of shape (c, w, r).
     """
 
     members: Membership
@@ -42,18 +42,20 @@ class RigidPatches:
         ids, given = _checked(patches)
         points = np.concatenate(ids)
         n = _require_all_listed(points)
-        found = [_own_axes(coordinates) for coordinates in given]
-        sizes = np.array([axes.shape[1] for _, axes, _ in found])
+        rotated = [_own_axes(coordinates) for coordinates in given]
+        sizes = np.array([axes.shape[1] for _, axes, _ in rotated])
         if sizes.max() == 0:
-            raise ValueError(f"No patch of {len(ids)} has two points apart, so there is no shape; give larger patches.")
+            raise ValueError(
+                f"All {len(ids)} patches have coincident points only, so there is no shape; use larger ones."
+            )
         r, w = int(sizes.max()), max(coordinates.shape[1] for coordinates in given)
-        own = np.concatenate([np.pad(f, ((0, 0), (0, r - f.shape[1]))) for f, _, _ in found])
-        axes = np.stack([np.pad(a, ((0, w - a.shape[0]), (0, r - a.shape[1]))) for _, a, _ in found])
-        middles = np.stack([np.pad(middle, (0, w - len(middle))) for _, _, middle in found])
-        owners = np.repeat(np.arange(len(ids)), [len(mine) for mine in ids])
+        f_rows = np.concatenate([np.pad(f, ((0, 0), (0, r - f.shape[1]))) for f, _, _ in rotated])
+        axes = np.stack([np.pad(a, ((0, w - a.shape[0]), (0, r - a.shape[1]))) for _, a, _ in rotated])
+        middles = np.stack([np.pad(middle, (0, w - len(middle))) for _, _, middle in rotated])
+        owners = np.repeat(np.arange(len(ids)), [len(indices) for indices in ids])
         order = np.lexsort((owners, points))
         members = Membership(points[order], owners[order], np.ones(len(order)), n)
-        return cls(members, own[order], FrameLayout(sizes), axes, middles)
+        return cls(members, f_rows[order], FrameLayout(sizes), axes, middles)
 
     @property
     def n_patches(self) -> int:
@@ -82,41 +84,42 @@ class RigidPatches:
     def fitted(self, Y: FloatArray, proper: bool) -> FloatArray:
         """Return the frames and shifts that bring every patch closest to points Y of shape (n, p).
 
-        With ``proper`` patches of dimension p are only turned, not mirrored.
+        With ``proper``, patches of dimension p are rotated but not mirrored.
         """
         c, p = self.n_patches, Y.shape[1]
-        patches, where = self.members.patches, Y[self.members.points]
+        patches, targets = self.members.patches, Y[self.members.points]
         count = np.bincount(patches, minlength=c)
         collect = sp.csr_array((np.ones(len(patches)), (patches, np.arange(len(patches)))), shape=(c, len(patches)))
-        cross = (collect @ (self.f[:, :, None] * where[:, None, :]).reshape(len(where), -1)).reshape(c, -1, p)
+        cross = (collect @ (self.f[:, :, None] * targets[:, None, :]).reshape(len(targets), -1)).reshape(c, -1, p)
         V = np.zeros((self.layout.n_rows, p))
-        for mine, rows in self.layout.groups:
-            left, _, right = np.linalg.svd(cross[mine][:, : rows.shape[1]], full_matrices=False)
+        for group, rows in self.layout.groups:
+            # Orthogonal Procrustes for all patches of one dimension at once.
+            left, _, right = np.linalg.svd(cross[group][:, : rows.shape[1]], full_matrices=False)
             if proper and rows.shape[1] == p:
                 left[:, :, -1] *= np.sign(np.linalg.det(left @ right))[:, None]
             V[rows] = left @ right
-        V[self.layout.n_frame_rows :] = (collect @ where) / count[:, None]
+        V[self.layout.n_frame_rows :] = (collect @ targets) / count[:, None]
         return V
 
     def mirrored(self, frames: FloatArray) -> Array:
         """Return which patches are full-dimensional and reflected."""
-        turned = np.zeros(self.n_patches, dtype=bool)
+        reflected = np.zeros(self.n_patches, dtype=bool)
         full = self.layout.sizes == frames.shape[2]
         if full.any():
-            turned[full] = np.linalg.det(frames[full]) < 0
-        return turned
+            reflected[full] = np.linalg.det(frames[full]) < 0
+        return reflected
 
     def part(self, patches: IntArray) -> tuple[RigidPatches, IntArray]:
         """Return a subset of the patches, and the points they have."""
         new = np.full(self.n_patches, -1)
         new[patches] = np.arange(len(patches))
-        kept = new[self.members.patches] >= 0
-        points, renumbered = np.unique(self.members.points[kept], return_inverse=True)
-        members = Membership(renumbered, new[self.members.patches[kept]], self.members.weights[kept], len(points))
+        mask = new[self.members.patches] >= 0
+        points, renumbered = np.unique(self.members.points[mask], return_inverse=True)
+        members = Membership(renumbered, new[self.members.patches[mask]], self.members.weights[mask], len(points))
         sizes = self.layout.sizes[patches]
         width = int(sizes.max())
         axes = self.axes[patches][:, :, :width]
-        return RigidPatches(members, self.f[kept][:, :width], FrameLayout(sizes), axes, self.middles[patches]), points
+        return RigidPatches(members, self.f[mask][:, :width], FrameLayout(sizes), axes, self.middles[patches]), points
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class PairConstraints:
     def read(
         cls, exact: ArrayPair | None, upper: ArrayPair | None, lower: ArrayPair | None, n_points: int
     ) -> PairConstraints:
-        """Check what was given: the exact distances first, then upper and lower bounds."""
+        """Check the given constraints: exact distances first, then upper and lower bounds."""
         named = (("distances", exact, 0), ("upper_bounds", upper, 1), ("lower_bounds", lower, -1))
         read = [(*_checked_pairs(name, given, n_points), sense) for name, given, sense in named if given is not None]
         if not read:
@@ -151,7 +154,7 @@ class PairConstraints:
         return DistanceConstraints(differences, self.lengths**2, self.sense > 0, self.sense < 0)
 
     def violations(self, Y: FloatArray) -> FloatArray:
-        """Return the relative errors of the lengths in Y, zero where a bound holds; of zero lengths, as they are."""
+        """Return the relative errors of the lengths in Y, zero where a bound holds; absolute ones for zero lengths."""
         error = np.linalg.norm(Y[self.ends[:, 0]] - Y[self.ends[:, 1]], axis=1) - self.lengths
         error = np.where(self.sense > 0, np.maximum(error, 0), np.where(self.sense < 0, np.minimum(error, 0), error))
         return error / np.where(self.lengths > 0, self.lengths, 1.0)
@@ -177,14 +180,14 @@ def _checked(patches: Sequence[ArrayPair]) -> tuple[list[IntArray], list[FloatAr
                 "give one row per member."
             )
         if not np.isfinite(coordinates).all():
-            raise ValueError(f"Coordinates of patch {number} are not finite; leave out members without a place.")
+            raise ValueError(f"Coordinates of patch {number} are not finite; leave out members without coordinates.")
         ids.append(members.astype(np.int64))
         given.append(coordinates)
     return ids, given
 
 
 def _require_all_listed(points: IntArray) -> int:
-    """Return the number of points, or refuse patches that leave some out."""
+    """Return the number of points; raise an error if some are in no patch."""
     n_points = int(points.max()) + 1
     missing = np.flatnonzero(np.bincount(points) == 0)
     if len(missing):
@@ -198,12 +201,12 @@ def _require_all_listed(points: IntArray) -> int:
 def _own_axes(coordinates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return centered coordinates in the dimensions that the patch fills, the axes and the center."""
     middle = coordinates.mean(axis=0)
-    away = coordinates - middle
-    _, spread, right = np.linalg.svd(away, full_matrices=False)
+    centered = coordinates - middle
+    _, spread, right = np.linalg.svd(centered, full_matrices=False)
     rank = int((spread > PATCH_RANK_TOL * spread.max(initial=0.0)).sum())
     # A patch that fills its coordinates keeps them, and with them its handedness.
     axes = np.eye(len(middle)) if rank == len(middle) else right[:rank].T
-    return away @ axes, axes, middle
+    return centered @ axes, axes, middle
 
 
 def _checked_pairs(name: str, given: ArrayPair, n_points: int) -> tuple[IntArray, FloatArray]:

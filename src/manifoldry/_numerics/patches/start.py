@@ -1,4 +1,4 @@
-"""The start of a descent: a flat surface begins unrolled, by patches as in IPA, anything else where it was told to."""
+"""The start of a descent: flat surfaces start unrolled by patches, as in IPA; other data as requested."""
 
 from __future__ import annotations
 
@@ -15,45 +15,30 @@ from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.patches.advice import MAX_FOLDED_VARIANCE
 from manifoldry._numerics.patches.atlas import MAX_DISTORTION_RATIO, MIN_PATCHES, Atlas, ChartOptions, voronoi_atlas
-from manifoldry._numerics.patches.layout import PatchLayout, lay_out
-from manifoldry._numerics.patches.overlaps import patch_components
-from manifoldry._numerics.patches.unfold import PatchMap
+from manifoldry._numerics.patches.layout import PatchLayout, PatchMap, lay_out
 from manifoldry._numerics.ranks import trustworthiness
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 MAX_START_SAMPLE = 5000
-"""Points from which the patches of a start are estimated, a quarter of IPA's: so it takes less than a second to find
-out whether the data is a surface."""
-
-N_START_NEIGHBORS = 6
-"""Neighbors in the graph of the sample, as few as IPA's."""
-
-START_OVERLAP = 0.3
-"""Overlap of the patches, as IPA's."""
-
+"""Points from which patches are estimated, a quarter of IPA's: the test for a surface takes less than a second."""
+N_START_NEIGHBORS, START_OVERLAP = 6, 0.3
+"""Neighbors in the graph of the sample, and overlap of the patches, as in IPA."""
 START_DISTORTION = 0.02
-"""Root mean square change of edge lengths at which a start has patches enough, ten times that of IPA: the descent
-bends it anyway. A roll needs about 20 patches for it, a double spiral 64."""
-
+"""Root mean square change of edge lengths with enough patches, ten times that of IPA: the descent changes the layout
+anyway. A roll needs about 20 patches, a double spiral 64."""
 MAX_START_PATCHES = 128
-"""More patches than that are not tried; surfaces that are not flat, which a start is not for, would take most time."""
-
+"""Most patches tried: surfaces that are not flat would take most of the time, and do not use the result."""
 MIN_SURFACE_POINTS = 300
-"""Minimum number of points of a surface: with fewer, neighbors are across the sheets of a roll, and nothing is known of
-its dimension."""
-
+"""Fewest points of a surface: with fewer, neighbors cross the sheets of a roll, and its dimension is unknown."""
 MAX_DIMENSION_ERROR = 0.5
-"""Maximum difference between the measured dimension of the data and n_components: 1.9 to 2.1 on surfaces, 1.0 on
-curves, 3 to 20 on measurements and images."""
-
+"""Largest difference between the measured dimension and n_components: 1.9 to 2.1 on surfaces, 1.0 on curves, 3 to 20 on
+measurements and images."""
 N_TORN_ROWS = 2000
-"""Rows whose affinities are looked at."""
-
-N_TRUSTED_POINTS = 1000
-MIN_START_TRUST = 0.98
-"""Minimum trustworthiness of a start at so many points: above 0.999 on rolls of 300 points and more, clean or noisy,
-below 0.9 where sheets are laid on each other."""
+"""Rows whose affinities are examined."""
+N_TRUSTED_POINTS, MIN_START_TRUST = 1000, 0.98
+"""Sampled points, and the least trustworthiness of a start: above 0.999 on rolls of 300 or more points, below 0.9 where
+sheets lie on each other."""
 
 
 def find_start(
@@ -66,55 +51,55 @@ def find_start(
     metric: Any = "euclidean",
     otherwise: str | None = None,
 ) -> Start:
-    """Return the start that ``init`` asks for.
+    """Return the start that ``init`` specifies.
 
-    "auto" is "ipa" where ``X`` holds rows of a flat surface in the Euclidean metric (`surface_layout`), else
-    ``otherwise``; if that is None, "pca" for rows and distances and "spectral" for graphs.
+    "auto" is "ipa" where ``X`` holds rows of a flat surface in the Euclidean metric, else ``otherwise``; if that is
+    None, "pca" for rows and distances and "spectral" for graphs.
     """
     if not isinstance(init, str):
         return Start("given", given_layout(init, run))
     pairwise = isinstance(metric, str) and metric in ("precomputed", "affinity")
-    places = None
+    layout = None
     if init == "ipa":
-        places = patch_places(dense_rows(X, run), n_components, run)
+        layout = surface_layout(dense_rows(X, run), n_components, run)
     elif init == "auto":
         euclidean = isinstance(metric, str) and metric == "euclidean"
         if euclidean and not issparse(X) and not isinstance(X, NeighborGraph):
-            places = patch_places(X, n_components, run, only_surfaces=True)
+            layout = surface_layout(X, n_components, run, only_surfaces=True)
         init = otherwise or default_init(X, pairwise)
-    if places is not None:
-        return Start("ipa", unit_layout(places, run))
+    if layout is not None:
+        return Start("ipa", unit_layout(layout, run))
     return Start(init, initial_layout(init, X, affinities, n_components, run, pairwise=pairwise))
 
 
-def torn_share(X: Array, places: FloatArray, affinities: csr_array) -> float:
-    """Return the share of the affinities between rows that ``places`` take more than twice as far apart as usual.
+def torn_share(X: Array, layout: FloatArray, affinities: csr_array) -> float:
+    """Return the share of affinities between rows that the layout moves more than twice as far apart as usual.
 
-    That is where lists of neighbors reach across the sheets of a roll. A few thousand rows tell.
+    It is large where lists of neighbors reach across the sheets of a roll. A few thousand rows are enough.
     """
     rows = np.arange(0, len(X), -(-len(X) // N_TORN_ROWS))
-    held = affinities[rows].tocoo()
-    i, j = rows[held.row], held.col
+    edges = affinities[rows].tocoo()
+    i, j = rows[edges.row], edges.col
     before = np.linalg.norm(np.asarray(X[i] - X[j], dtype=float), axis=1)
-    after = np.linalg.norm(places[i] - places[j], axis=1)
-    known = before > 0
-    ratios = after[known] / before[known]
+    after = np.linalg.norm(layout[i] - layout[j], axis=1)
+    distinct = before > 0
+    ratios = after[distinct] / before[distinct]
     torn = ratios > 2 * np.median(ratios) if len(ratios) else ratios > 0
-    return float(held.data[known][torn].sum() / max(held.data.sum(), np.finfo(float).tiny))
+    return float(edges.data[distinct][torn].sum() / max(edges.data.sum(), np.finfo(float).tiny))
 
 
-def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = False) -> FloatArray | None:
-    """Return all rows laid out by the patches of a sample; with ``only_surfaces`` None where that is no flat surface.
+def surface_layout(X: Array, n_components: int, run: Run, only_surfaces: bool = False) -> FloatArray | None:
+    """Return all rows laid out by the patches of a sample, or None if ``only_surfaces`` and they are no flat surface.
 
-    A flat surface has n_components dimensions, as measured; its patches have charts of so many dimensions and are
-    connected; they fit together in n_components dimensions, and points laid next to each other are neighbors.
+    A flat surface has the measured dimension n_components; its patches have charts of that dimension, are connected,
+    and fit together in n_components dimensions without losing neighbors.
     """
-    found = agreed_places(X, n_components, run, only_surfaces)
-    return None if found is None else found[0]
+    result = agreed_places(X, n_components, run, only_surfaces)
+    return None if result is None else result[0]
 
 
 def agreed_places(X: Array, n_components: int, run: Run, only_surfaces: bool = False) -> tuple[FloatArray, bool] | None:
-    """Return what `patch_places` does, and whether the patches agree with each other."""
+    """Return the result of `surface_layout`, and whether the patches agree with each other."""
     with run.stage("patches"):
         sample = np.arange(len(X))
         if len(X) > MAX_START_SAMPLE:
@@ -126,6 +111,7 @@ def agreed_places(X: Array, n_components: int, run: Run, only_surfaces: bool = F
     for atlas in atlases:
         if only_surfaces and not _is_sheet(atlas):
             continue
+        # One dimension more than needed shows whether the patches fit together without it.
         layout = lay_out(atlas, n_components, run, max_rank=n_components + 1)
         if only_surfaces and not _fits(rows, layout, n_components, run):
             continue
@@ -144,17 +130,18 @@ def _has_dimension(rows: FloatArray, n_components: int) -> bool:
 
 
 def _rough_atlases(rows: FloatArray, n_components: int, run: Run) -> tuple[NeighborGraph, list[Atlas]]:
-    """Return the graph, and the atlas of as few patches as distort little, or not clearly more than twice as many do.
+    """Return the graph, and the atlas with the fewest patches that distort little.
 
-    That of twice as many, if it was tried, comes second: smaller patches keep sheets apart that noise brings together.
+    The atlas of twice as many, if it was tried, comes second: smaller patches separate sheets that noise brings
+    together.
     """
     options = ChartOptions(min(n_components, rows.shape[1]), "curved", None, START_OVERLAP, False)
     rule = NeighborRule(N_START_NEIGHBORS).resolve(len(rows))
     graph = symmetrize(neighbor_graph(rows, rule, run)[0])
-    most = max(1, min(MAX_START_PATCHES, len(rows) // options.min_points))
-    n_cells, best = min(MIN_PATCHES, most), 0
+    max_cells = max(1, min(MAX_START_PATCHES, len(rows) // options.min_points))
+    n_cells, best = min(MIN_PATCHES, max_cells), 0
     tried = [voronoi_atlas(rows, graph, n_cells, options, run)]
-    while tried[best].distortion > START_DISTORTION and 2 * n_cells <= most and run.step(n_cells, most):
+    while tried[best].distortion > START_DISTORTION and 2 * n_cells <= max_cells and run.step(n_cells, max_cells):
         n_cells *= 2
         tried.append(voronoi_atlas(rows, graph, n_cells, options, run))
         best = len(tried) - 1 if tried[-1].distortion <= MAX_DISTORTION_RATIO * tried[best].distortion else best
@@ -162,16 +149,15 @@ def _rough_atlases(rows: FloatArray, n_components: int, run: Run) -> tuple[Neigh
 
 
 def _is_sheet(atlas: Atlas) -> bool:
-    """Tell whether the patches have no more dimensions than their charts and are connected."""
-    firm = atlas.overlaps[atlas.overlaps.firm(atlas.charts.sizes)]
-    return not atlas.no_surface and int(patch_components(firm, atlas.charts.n_patches).max()) == 0
+    """Return whether the patches have no more dimensions than their charts, and are connected."""
+    return not atlas.no_surface and int(atlas.components.max()) == 0
 
 
 def _fits(rows: FloatArray, layout: PatchLayout, n_components: int, run: Run) -> bool:
-    """Tell whether the patches fit together in n_components dimensions and the sample's neighbors are kept."""
-    left = unexplained(layout.unfolded.spectrum.values)
-    if len(left) >= n_components and left[n_components - 1] > MAX_FOLDED_VARIANCE:
+    """Return whether the patches fit together in n_components dimensions and preserve the sample's neighbors."""
+    residual = unexplained(layout.unfolded.spectrum.values)
+    if len(residual) >= n_components and residual[n_components - 1] > MAX_FOLDED_VARIANCE:
         return False
-    many = min(N_TRUSTED_POINTS, len(rows))
-    trust = trustworthiness(rows, layout.unfolded.coordinates, sample=many, n_jobs=run.n_jobs)
+    n_points = min(N_TRUSTED_POINTS, len(rows))
+    trust = trustworthiness(rows, layout.unfolded.coordinates, sample=n_points, n_jobs=run.n_jobs)
     return float(trust) >= MIN_START_TRUST

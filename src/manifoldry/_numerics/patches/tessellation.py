@@ -1,4 +1,4 @@
-"""Tesserae placed with the largest stretch: over all Gram matrices where there are few, in low rank where many."""
+"""Tesserae aligned with the largest stretch: over all Gram matrices if there are few, in low rank if many."""
 
 from __future__ import annotations
 
@@ -29,51 +29,41 @@ from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import label_pieces
 
 BORDER_PAIR_FACTOR = 3
-"""Distances kept between two tesserae, as a multiple of r squared. With r squared of them tesserae are hinges: the
-stretch opens a sector of a cone, with rigid errors of 0.03 to 0.19 instead of 0.01."""
-
+"""Distances kept between two tesserae, as a multiple of r squared. With r squared, tesserae are hinges: the stretch
+opens a sector of a cone, with rigid errors of 0.03 to 0.19 instead of 0.01."""
 MAX_BORDER_PAIRS = 1500
-"""Maximum number of border distances with the default number of each border: 12 of each of 100 tesserae would be 3,000
-and take ten times as long. Fewer hold tesserae as hinges do, which matters less where they are many."""
-
+"""Most border distances with the default number per border: 12 for each of 100 tesserae would be 3,000 and take ten
+times as long. Hinges matter less where tesserae are many."""
 MAX_GRAM_LENGTHS = 3000
-"""Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
-factorization of that order. 100 tesserae of a surface have 1,300."""
+"""Border distances and frame entries up to which all Gram matrices are searched: a step factorizes a dense matrix of
+that order. 100 tesserae of a surface have 1,300."""
 
 WIDE_CLAIM = "the stretch in all dimensions (not the layout, which was laid flat after it)"
 WIDE_ERROR_CLAIM = "the squared error of the kept distances in all dimensions (not of the layout, which was laid flat)"
-
 SURFACE_SLACK, OTHER_SLACK = 1e-3, 1e-2
-"""Half-width of the bands of border distances: of a surface, which 1e-2 lets open as few distances do, and of other
-data, whose distances contradict each other: with 1e-3 trustworthiness on Frey faces is 0.83 instead of 0.88."""
-
+"""Half-width of the bands of border distances: for a surface, which 1e-2 would open as few distances do, and for other
+data, whose distances conflict: with 1e-3 trustworthiness on Frey faces is 0.83 instead of 0.88."""
 INNER_SLACK_SHARE = 0.998
-"""Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border
-distance is then still within the whole slack, for which the bound is."""
-
+"""Share of the slack that the program uses, so that every border distance is still within the slack, for which the
+bound holds, after the frames are made orthonormal to rounding."""
 INNER_TOL_SHARE = 0.5
-"""Share of the tolerance at which the program ends; the rest is for the smaller slack."""
-
+"""Share of the tolerance at which the program ends; the rest covers the smaller slack."""
 N_EXTRA_DIMENSIONS = 2
-"""Dimensions beyond those of the tesserae in which more of them are placed at the most, where `max_rank` says nothing:
-84 tesserae of cities take 7 s in one more, 9 in two and 17 in three. Fewer are used where the dual asks for no more."""
-
+"""Most dimensions beyond those of the tesserae, unless `max_rank` is given: 84 tesserae of cities take 7 s with one
+more, 9 with two and 17 with three. Fewer are used where the dual needs no more."""
 MAX_FLAT_ERROR_RATIO = 5.0
-"""Maximum error of the border distances of tesserae laid flat, relative to that in all dimensions: 2 to 4 on noisy
-rolls that are unfolded, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
-
-MIN_FLAT_CONTRADICTION = 0.005
-"""Contradiction (see `patches.restarts`) from which on tesserae are laid flat: up to 0.004 on rolls and S-curves of 300
-to 1,000 points with little noise or none, none of which became better; 0.01 and more on noisy ones that did."""
-
+"""Largest error of the border distances of flat tesserae, relative to that in all dimensions: 2 to 4 on noisy unfolded
+rolls, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
+MIN_FLAT_INCONSISTENCY = 0.005
+"""Inconsistency from which tesserae are laid flat: up to 0.004 on rolls and S-curves with little noise, none of which
+improved; 0.01 and more on noisy ones that did."""
 MIN_VARIANCE_USED = 1e-4
-"""Share of the variance from which on a dimension counts in the rank: the central path leaves every one a little, in
-proportion to the gap."""
+"""Share of the variance from which a dimension counts in the rank: the central path leaves a little in all."""
 
 
 @dataclass(frozen=True)
 class Tessellation:
-    """Tesserae of given labels and charts, placed by ``stretched``; and how many pairs were kept and stretched.
+    """Tesserae of given labels and charts, aligned by ``stretched``, with the numbers of pairs kept and stretched.
 
     The ``graph`` is that whose edges across borders were kept. ``flat`` has frames and shifts in n_components
     dimensions, which replace those of ``stretched`` if there are any: see `laid_flat`.
@@ -95,12 +85,12 @@ class Tessellation:
 
     @property
     def placed(self) -> Stretched:
-        """The tesserae as they are returned: laid flat, or in all dimensions of the largest stretch."""
+        """The tesserae of the layout: laid flat, or in all dimensions of the largest stretch."""
         return self.flat or self.stretched
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What a fit notes of it."""
+        """The notes of a fit."""
         return {
             "border_pairs": self.n_border_pairs,
             "pairs": self.n_far_pairs,
@@ -111,9 +101,9 @@ class Tessellation:
         }
 
     def images(self, n_components: int) -> FloatArray:
-        """Return the points in all dimensions used, and at least so many."""
-        placed = np.asarray(self.tesserae.images @ self.placed.V)
-        return np.pad(placed, ((0, 0), (0, max(n_components - placed.shape[1], 0))))
+        """Return the points in all dimensions used, and at least n_components."""
+        images = np.asarray(self.tesserae.images @ self.placed.V)
+        return np.pad(images, ((0, 0), (0, max(n_components - images.shape[1], 0))))
 
     def coordinates(self, n_components: int) -> FloatArray:
         """Return the points in their first principal axes."""
@@ -122,11 +112,11 @@ class Tessellation:
 
 @dataclass(frozen=True)
 class TessellationOptions:
-    """How tesserae are laid and placed.
+    """Options of a tessellation.
 
-    The dimension of the embedding and the maximum one of tesserae, the kind of their charts, how many distances between
-    two of them are kept and how many in all are stretched; the half-width of the bands of those kept, the relative gap
-    at which to stop and, if it is limited, the maximum dimension before the projection.
+    Dimension of the embedding and largest one of tesserae; kind of charts; numbers of distances kept between two
+    tesserae and of all stretched ones; half-width of the bands of kept distances; relative gap at which to stop; and
+    the largest dimension before the projection, if it is limited.
     """
 
     n_components: int
@@ -143,9 +133,9 @@ class TessellationOptions:
         return self.slack if self.slack is not None else SURFACE_SLACK if _of_surface(charts) else OTHER_SLACK
 
     def pairs_per_border(self, graph: NeighborGraph, labels: IntArray, charts: Charts) -> int:
-        """Return the maximum number of distances that are kept between two tesserae.
+        """Return the most distances that are kept between two tesserae.
 
-        Of data that is not a surface more contradict each other, and lock the tesserae together.
+        For data that is not a surface, more would conflict, and lock the tesserae together.
         """
         if self.n_border_pairs is not None:
             return self.n_border_pairs
@@ -160,16 +150,16 @@ class TessellationOptions:
 def place_tesserae(
     X: FloatArray, graph: NeighborGraph, labels: IntArray, options: TessellationOptions, run: Run
 ) -> Tessellation:
-    """Return the tesserae of given labels, placed with the largest stretch."""
+    """Return the tesserae of given labels, aligned with the largest stretch."""
     tesserae, charts = lay_tesserae(X, labels, options.width, options.chart, run)
     borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels, charts))
     far = far_pairs(X, graph, labels, options.n_pairs, run)
     rank = max(options.n_components, tesserae.f.shape[1])
-    few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
+    few = _count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
     limits = StretchOptions(options.tol, options.slack_of(charts), options.max_rank or rank + N_EXTRA_DIMENSIONS)
     with run.stoppable():
         if not len(borders):
-            stretched = whole(tesserae, geodesic_start(tesserae, graph, rank, run), options.tol)
+            stretched = unstretched(tesserae, geodesic_start(tesserae, graph, rank, run), options.tol)
         elif few:
             stretched = tessellate(tesserae, borders, far, limits, run)
         # Rounding may end an interior-point method before it has an answer.
@@ -182,126 +172,128 @@ def place_tesserae(
 def wider_tessellation(
     X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
 ) -> Tessellation:
-    """Return tesserae of the data's own dimension, or one of all points (PCA or Isomap) if that keeps neighbors better.
+    """Return tesserae of the data's dimension, or one of all points (PCA or Isomap) if that preserves neighbors better.
 
-    PCA is returned if it keeps them as well.
+    PCA is preferred if it preserves them as well.
     """
     r, n = options.n_components, len(X)
     width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
     wide = replace(options, width=width, chart="flat")
     one = np.zeros(n, dtype=np.int64)
-    kinds = (one, wide), (wide_labels(X, graph, width, run), wide), (one, replace(options, chart="isomap"))
-    *found, paths = (place_tesserae(X, graph, labels, these, run) for labels, these in kinds)
-    best = found[most_trusted(X, [these.coordinates(r) for these in found], run)]
-    pair = [best.coordinates(r), paths.coordinates(r)]
-    return (best, paths)[most_trusted(X, pair, run, gain=MIN_ISOMAP_GAIN)]
+    kinds = (one, wide), (_wide_labels(X, graph, width, run), wide), (one, replace(options, chart="isomap"))
+    *candidates, isomap = (place_tesserae(X, graph, labels, tessellation, run) for labels, tessellation in kinds)
+    best = candidates[most_trusted(X, [tessellation.coordinates(r) for tessellation in candidates], run)]
+    pair = [best.coordinates(r), isomap.coordinates(r)]
+    return (best, isomap)[most_trusted(X, pair, run, gain=MIN_ISOMAP_GAIN)]
 
 
 def laid_flat(
-    X: FloatArray, found: Tessellation, options: TessellationOptions, measure: Contradiction, run: Run
+    X: FloatArray, tessellation: Tessellation, options: TessellationOptions, measure: Contradiction, run: Run
 ) -> Tessellation:
-    """Return the tessellation in n_components dimensions, if it uses more and is contradicted less when laid flat.
+    """Return the tessellation in n_components dimensions, if it uses more and is more consistent when laid flat.
 
-    Distances across borders contradict each other where points are noisy. In more dimensions they are kept better by
-    tesserae that are tilted against each other, whose projection is too short: by a tenth to a third on noisy rolls.
-    Here the same program is solved in n_components dimensions, from tesserae stitched at their borders.
+    Distances across borders conflict where points are noisy. In more dimensions tilted tesserae keep them better, but
+    their projection is too short: by a tenth to a third on noisy rolls. Here the same program is solved in n_components
+    dimensions, from tesserae stitched at their borders.
     """
-    r, slack = options.n_components, options.slack_of(found.charts)
-    surface = found.tesserae.f.shape[1] <= r and _of_surface(found.charts)
-    if not surface or options.max_rank is not None or found.stretched.certificate.rank <= r or run.stopped:
-        return found
-    contradiction = measure(found.coordinates(r))
-    if contradiction < MIN_FLAT_CONTRADICTION:
-        return found
-    most = options.pairs_per_border(found.graph, found.labels, found.charts)
-    borders = border_pairs(X, found.graph, found.labels, most)
-    far = far_pairs(X, found.graph, found.labels, options.n_pairs, run)
-    start = stitched_start(X, found.tesserae, found.charts, found.graph, r, run)
+    r, slack = options.n_components, options.slack_of(tessellation.charts)
+    surface = tessellation.tesserae.f.shape[1] <= r and _of_surface(tessellation.charts)
+    if not surface or options.max_rank is not None or tessellation.stretched.certificate.rank <= r or run.stopped:
+        return tessellation
+    score = measure(tessellation.coordinates(r))
+    if score < MIN_FLAT_INCONSISTENCY:
+        return tessellation
+    max_pairs = options.pairs_per_border(tessellation.graph, tessellation.labels, tessellation.charts)
+    borders = border_pairs(X, tessellation.graph, tessellation.labels, max_pairs)
+    far = far_pairs(X, tessellation.graph, tessellation.labels, options.n_pairs, run)
+    start = _stitched_start(X, tessellation.tesserae, tessellation.charts, tessellation.graph, r, run)
     if start is None:
-        return found
+        return tessellation
     limits = StretchOptions(options.tol, slack, r, near=True)
     with run.stoppable():
-        flat = replace(found, flat=tessellate_in_low_rank(found.tesserae, borders, far, start, limits, run))
-    fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, slack**2)
-    if not fits or measure(flat.coordinates(r)) >= contradiction:
-        return found
-    wide = found.stretched
+        flat = replace(
+            tessellation, flat=tessellate_in_low_rank(tessellation.tesserae, borders, far, start, limits, run)
+        )
+    fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * tessellation.stretched.error, slack**2)
+    if not fits or measure(flat.coordinates(r)) >= score:
+        return tessellation
+    wide = tessellation.stretched
     stretch, error = replace(wide.certificate, claim=WIDE_CLAIM), wide.error_certificate
     error = replace(error, claim=WIDE_ERROR_CLAIM)
     return replace(flat, stretched=replace(wide, certificate=stretch, error_certificate=error))
 
 
 def _of_surface(charts: Charts) -> bool:
-    """Tell whether tesserae of more than single points are flat enough to pass for a surface."""
+    """Return whether tesserae of several points are flat enough to count as a surface."""
     return bool(charts.sizes.any() and np.median(charts.residuals) <= MAX_SURFACE_RESIDUAL)
 
 
-def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:
+def _count_lengths(tesserae: RigidPatches, borders: PairDistances) -> int:
     """Return the number of border distances and of entries of all frames' Gram matrices."""
-    sizes = pieces.layout.sizes
+    sizes = tesserae.layout.sizes
     return len(borders) + int((sizes * (sizes + 1) // 2).sum())
 
 
 def tessellate(
-    pieces: RigidPatches, borders: PairDistances, far: PairDistances, options: StretchOptions, run: Run
+    tesserae: RigidPatches, borders: PairDistances, far: PairDistances, options: StretchOptions, run: Run
 ) -> Stretched:
     r"""Return the tessellation of maximal variance with border distances kept as well as possible (3.18), in any rank.
 
     Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
     ``borders`` at one: first with the least error, then the most stretch. The Gram matrix B (3.12) of all frames and
     shifts is the unknown of `unfold_gram`. Its blocks :math:`R_\ell^\top R_\ell = I` are lengths too, of the rows
-    :math:`e_a` and :math:`(e_a + e_b)/\sqrt2`, which have to be 1. All tesserae may move together, so that the first
-    stays where it is. The certificate is of orthonormal frames in all dimensions; those returned are the nearest in the
+    :math:`e_a` and :math:`(e_a + e_b)/\sqrt2`, which have to be 1. The first tessera is fixed, because all may move
+    together. The certificate is of orthonormal frames in all dimensions; those returned are the nearest in the
     dimensions that count.
     """
-    layout, images, slack = pieces.layout, pieces.images, INNER_SLACK_SHARE * options.slack
+    layout, images, slack = tesserae.layout, tesserae.images, INNER_SLACK_SHARE * options.slack
     frames, across = frame_rows(layout), borders.matrix(images)
     rows = sp.csr_array(sp.vstack([across, frames]))
     run.announce(f"multipliers of {rows.shape[0]} lengths", 24 * rows.shape[0] ** 2, "use fewer patches")
     hard = np.arange(rows.shape[0]) >= len(borders)
-    placed = np.delete(np.arange(layout.n_rows), layout.n_frame_rows)
-    W, tol = _mean_stretch(pieces, far).matrix.toarray(), INNER_TOL_SHARE * options.tol
-    basis = sp.eye_array(layout.n_rows, format="csr")[:, placed]
-    found = unfold_gram(W, rows, run, slack=slack, tol=tol, hard=hard, basis=basis)
-    turned, rank = _principal(found.root, images)
-    V = layout.orthonormal(turned)
+    unknowns = np.delete(np.arange(layout.n_rows), layout.n_frame_rows)
+    W, tol = _mean_stretch(tesserae, far).matrix.toarray(), INNER_TOL_SHARE * options.tol
+    basis = sp.eye_array(layout.n_rows, format="csr")[:, unknowns]
+    solution = unfold_gram(W, rows, run, slack=slack, tol=tol, hard=hard, basis=basis)
+    rotated, rank = _principal(solution.root, images)
+    V = layout.orthonormal(rotated)
     lengths = np.square(across @ V).sum(axis=1)
     used = max(rank, layout.max_size)
     return Stretched(
-        layout.orthonormal(turned[:, :used]),
-        _certificate(found, V, W, lengths, rank, options),
-        Trace(found.objective, found.stop),
-        found.multipliers[: len(borders)],
+        layout.orthonormal(rotated[:, :used]),
+        _certificate(solution, V, W, lengths, rank, options),
+        Trace(solution.objective, solution.stop),
+        solution.multipliers[: len(borders)],
         float(np.mean((lengths - 1) ** 2)),
-        found.error_certificate(rank, options.tol, slack),
+        solution.error_certificate(rank, options.tol, slack),
     )
 
 
 def tessellate_in_low_rank(
-    pieces: RigidPatches,
+    tesserae: RigidPatches,
     borders: PairDistances,
     far: PairDistances,
     start: FloatArray,
     options: StretchOptions,
     run: Run,
 ) -> Stretched:
-    """Return the same of many tesserae, in as many dimensions as the dual asks for, up to a maximum."""
+    """Return the same for many tesserae, in as many dimensions as the dual needs, up to a maximum."""
     with one_blas_thread():
-        bands = borders.bands(options.slack, pieces.images)
-        return stretch_out(_mean_stretch(pieces, far), bands, pieces.layout, start, options, run)
+        bands = borders.bands(options.slack, tesserae.images)
+        return stretch_out(_mean_stretch(tesserae, far), bands, tesserae.layout, start, options, run)
 
 
-def whole(pieces: RigidPatches, start: FloatArray, tol: float) -> Stretched:
-    """Return a single tessera, or several without borders, where they are."""
-    rank = pieces.layout.max_size
+def unstretched(tesserae: RigidPatches, start: FloatArray, tol: float) -> Stretched:
+    """Return a single tessera, or several without borders, at their initial positions."""
+    rank = tesserae.layout.max_size
     stretch, error = (Certificate(0.0, 0.0, rank, claim, tol) for claim in (STRETCH_CLAIM, ERROR_CLAIM))
     return Stretched(start, stretch, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0, error)
 
 
 def frame_rows(layout: FrameLayout) -> sp.csr_array:
-    r"""Return rows of V whose squared lengths are all 1 just where all frames are orthonormal.
+    r"""Return rows of V whose squared lengths are all 1 if and only if all frames are orthonormal.
 
-    The a-th of a frame, and :math:`(e_a + e_b)/\sqrt2` of two.
+    They are row a of a frame, and :math:`(e_a + e_b)/\sqrt2` for two rows.
     """
     first, second = [], []
     for _, rows in layout.groups:
@@ -315,13 +307,13 @@ def frame_rows(layout: FrameLayout) -> sp.csr_array:
     return sp.csr_array(entries, shape=(len(i), layout.n_rows))
 
 
-def _mean_stretch(pieces: RigidPatches, far: PairDistances) -> PairStretch:
-    apart = far.matrix(pieces.images)
-    return PairStretch(sp.csr_array(apart.T @ apart / len(far)))
+def _mean_stretch(tesserae: RigidPatches, far: PairDistances) -> PairStretch:
+    differences = far.matrix(tesserae.images)
+    return PairStretch(sp.csr_array(differences.T @ differences / len(far)))
 
 
 def _principal(root: FloatArray, images: sp.csr_array) -> tuple[FloatArray, int]:
-    """Return frames and shifts in the principal axes of the points, the longest first, and how many axes count."""
+    """Return frames and shifts in the principal axes of the points, the longest first, and the number of used axes."""
     mean = np.asarray(images.sum(axis=0)) @ root / images.shape[0]
     scatter = root.T @ ((images.T @ images) @ root) / images.shape[0] - np.outer(mean, mean)
     values, axes = np.linalg.eigh(scatter)
@@ -329,68 +321,65 @@ def _principal(root: FloatArray, images: sp.csr_array) -> tuple[FloatArray, int]
 
 
 def _certificate(
-    found: GramSolution, V: FloatArray, W: FloatArray, lengths: FloatArray, rank: int, options: StretchOptions
+    solution: GramSolution, V: FloatArray, W: FloatArray, lengths: FloatArray, rank: int, options: StretchOptions
 ) -> Certificate:
-    """Return the certificate of orthonormal frames, with the bound of the whole slack."""
+    """Return the certificate of orthonormal frames, with the bound for the full slack."""
     count, stretch = len(lengths), float(np.vdot(V, W @ V))
     added = (1 - INNER_SLACK_SHARE) * options.slack
-    bound = found.bound + added * float(np.abs(found.multipliers[:count]).sum())
-    beyond = np.abs(lengths - found.center[:count]) - options.slack
+    bound = solution.bound + added * float(np.abs(solution.multipliers[:count]).sum())
+    beyond = np.abs(lengths - solution.center[:count]) - options.slack
     violation = max(float(beyond.max()), 0.0)
     return Certificate(-stretch, -bound, rank, STRETCH_CLAIM, options.tol, STRETCH_NOISE * stretch, violation)
 
 
-# Tesserae: clusters as rigid patches, the pairs of points that hold them together and those to be stretched apart.
-
 N_TESSERA_LANDMARKS = 30
 """Landmarks of the Isomap initialization, which need not be accurate."""
-
 MAX_WIDE_ROWS = 72
-"""Maximum number of tesserae times their unknown rows, where they have the data's own dimension: digits in 9
-tesserae of 7 dimensions take 3 s, in 21 they take 19 s."""
+"""Most tesserae times their unknown rows, if they have the data's dimension: digits in 9 tesserae of 7 dimensions take
+3 s, in 21 they take 19 s."""
 
 
 def root_mean_square(X: FloatArray) -> float:
-    """Return the root mean square distance of rows from their mean, the unit in which translations are sought.
+    """Return the root mean square distance of rows from their mean, the unit of translations.
 
     Rotations have no unit, so that a program for both depends on that of the data.
     """
-    away = X - X.mean(axis=0)
-    largest = float(np.abs(away).max(initial=0.0))
-    return largest * float(np.sqrt(np.square(away / largest).sum(axis=1).mean())) if largest > 0 else 1.0
+    centered = X - X.mean(axis=0)
+    largest = float(np.abs(centered).max(initial=0.0))
+    return largest * float(np.sqrt(np.square(centered / largest).sum(axis=1).mean())) if largest > 0 else 1.0
 
 
 def held_together(cut: NeighborGraph, graph: NeighborGraph) -> NeighborGraph:
-    """Return a part of the graph, with the graph's edges between components of the part if it has several."""
-    n, (count, part) = graph.n_points, connected_components(cut.to_sparse(), directed=False)
+    """Return the subgraph ``cut``, with the graph's edges between its components if it has several."""
+    n, (count, labels) = graph.n_points, connected_components(cut.to_sparse(), directed=False)
     if count == 1:
         return cut
-    kept = np.isin(graph.rows() * n + graph.indices, cut.rows() * n + cut.indices)
-    return graph.with_only(kept | (part[graph.rows()] != part[graph.indices]))
+    mask = np.isin(graph.rows() * n + graph.indices, cut.rows() * n + cut.indices)
+    return graph.with_only(mask | (labels[graph.rows()] != labels[graph.indices]))
 
 
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
-    """Return labels of which every one is connected on the graph.
+    """Return labels that are all connected on the graph.
 
     Disconnected clusters are divided; a component of fewer than ``least`` points joins the tessera across its shortest
     edge.
     """
-    pieces, _ = label_pieces(labels, graph)
-    small = np.bincount(pieces) < least
+    components, _ = label_pieces(labels, graph)
+    small = np.bincount(components) < least
     by_length = np.argsort(graph.lengths, kind="stable")
     rows, columns = graph.rows()[by_length], graph.indices[by_length]
     while True:
-        out = small[pieces[rows]] & ~small[pieces[columns]]
-        joining, shortest = np.unique(pieces[rows[out]], return_index=True)
+        leaving = small[components[rows]] & ~small[components[columns]]
+        joining, shortest = np.unique(components[rows[leaving]], return_index=True)
         if not len(joining):
-            return np.unique(pieces, return_inverse=True)[1].astype(np.int64)
+            return np.unique(components, return_inverse=True)[1].astype(np.int64)
         new = np.arange(len(small))
-        new[joining] = pieces[columns[out][shortest]]
-        pieces = new[pieces]
+        new[joining] = components[columns[leaving][shortest]]
+        components = new[components]
 
 
-def wide_labels(X: FloatArray, graph: NeighborGraph, width: int, run: Run) -> IntArray:
-    """Return labels of few tesserae, each with points enough for ``width`` dimensions."""
+def _wide_labels(X: FloatArray, graph: NeighborGraph, width: int, run: Run) -> IntArray:
+    """Return labels of few tesserae, each with enough points for ``width`` dimensions."""
     count = max(1, min(MAX_WIDE_ROWS // (width + 1), len(X) // (3 * (width + 1))))
     return whole_tesserae(find_cells(X, graph, count, width, run).labels, graph, width + 2)
 
@@ -412,8 +401,8 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
 def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> PairDistances:
     """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
 
-    With more, tesserae could not rotate about their border, and if all were close together they would rotate about that
-    place instead. Coincident points count as a thousandth of the usual distance apart.
+    With more, tesserae could not rotate about their border; if all were close together, they would rotate about that
+    point instead. Coincident points count as a thousandth of the usual distance apart.
     """
     rows, columns = graph.rows(), graph.indices.astype(np.int64)
     across = np.flatnonzero(labels[rows] < labels[columns])
@@ -425,29 +414,30 @@ def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) ->
     return PairDistances.of(i[chosen], j[chosen], graph.lengths[edges[chosen]], len(X))
 
 
-def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
-    """Return up to ``most`` places of each group, ascending: the first, then farthest point sampling."""
+def _spread_out(positions: FloatArray, groups: IntArray, most: int) -> IntArray:
+    """Return up to ``most`` positions of each group, ascending: the first, then farthest point sampling."""
     if not len(groups):
         return np.empty(0, dtype=np.int64)
     starts = np.flatnonzero(np.append(True, np.diff(groups) > 0))
-    away = np.full(len(groups), np.inf)
+    distances = np.full(len(groups), np.inf)
     taken = np.zeros(len(groups), dtype=bool)
     picks = starts
     for _ in range(most):
         taken[picks] = True
+        # Groups without a new pick repeat their first one, which changes no distance.
         latest = starts.copy()
         latest[groups[picks]] = picks
-        away = np.minimum(away, np.linalg.norm(places - places[latest[groups]], axis=1))
-        away[taken] = -1.0
-        farthest = np.flatnonzero((away == np.maximum.reduceat(away, starts)[groups]) & ~taken)
+        distances = np.minimum(distances, np.linalg.norm(positions - positions[latest[groups]], axis=1))
+        distances[taken] = -1.0
+        farthest = np.flatnonzero((distances == np.maximum.reduceat(distances, starts)[groups]) & ~taken)
         picks = farthest[np.unique(groups[farthest], return_index=True)[1]]
     return np.flatnonzero(taken)
 
 
 def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> PairDistances:
-    """Return pairs of different tesserae whose distances are maximized: no neighbors, or about ``most`` random ones.
+    """Return pairs of different tesserae whose distances are maximized: no neighbors, about ``most`` random ones.
 
-    Where all points are neighbors, all pairs of different tesserae are taken.
+    If all points are neighbors, all pairs of different tesserae are used.
     """
     n = len(X)
     if n * (n - 1) // 2 <= most:
@@ -457,37 +447,37 @@ def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: 
         pairs = np.unique(drawn, axis=0)
     i, j = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]].T
     edges = np.sort(graph.rows() * n + graph.indices)
-    beside = edges[np.minimum(np.searchsorted(edges, i * n + j), len(edges) - 1)] == i * n + j
-    if not beside.all():
-        i, j = i[~beside], j[~beside]
+    neighbors = edges[np.minimum(np.searchsorted(edges, i * n + j), len(edges) - 1)] == i * n + j
+    if not neighbors.all():
+        i, j = i[~neighbors], j[~neighbors]
     lengths = np.linalg.norm(X[i] - X[j], axis=1)
     return PairDistances.of(i, j, lengths, n)
 
 
-def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
-    """Return frames and shifts that bring the tesserae closest to Isomap's coordinates by landmarks."""
+def geodesic_start(tesserae: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
+    """Return frames and shifts that bring the tesserae closest to Isomap's coordinates from landmarks."""
     n = graph.n_points
     drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(N_TESSERA_LANDMARKS, n_components + 2)])
     lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
     scaling = landmark_scaling(lengths, landmarks, n_components, run)
-    return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
+    return tesserae.fitted(place_columns(scaling, lengths, run), proper=False)
 
 
-def stitched_start(
-    X: Array, pieces: RigidPatches, charts: Charts, graph: NeighborGraph, n_components: int, run: Run
+def _stitched_start(
+    X: Array, tesserae: RigidPatches, charts: Charts, graph: NeighborGraph, n_components: int, run: Run
 ) -> FloatArray | None:
     """Return frames and shifts in n_components dimensions of tesserae that share the points at their borders.
 
-    Each end of an edge across a border is a point of both tesserae, in both charts, and these are stitched as the
-    patches of `IPA` are. None if that leaves several components.
+    Each end of an edge across a border is a point of both tesserae, in both charts, and these are stitched like the
+    patches of `IPA`. None if that leaves several components.
     """
-    rows, columns, labels = graph.rows(), graph.indices, pieces.members.patches
-    shared = sp.csr_array((np.ones(len(rows)), (rows, labels[columns])), shape=(len(X), pieces.n_patches))
-    own = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), shape=shared.shape)
-    members = Membership.of_matrix(shared + own)
-    overlaps = find_overlaps(members, charts.coordinates(X, members, run), pieces.n_patches)
+    rows, columns, labels = graph.rows(), graph.indices, tesserae.members.patches
+    shared = sp.csr_array((np.ones(len(rows)), (rows, labels[columns])), shape=(len(X), tesserae.n_patches))
+    inner = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), shape=shared.shape)
+    members = Membership.of_matrix(shared + inner)
+    overlaps = find_overlaps(members, charts.coordinates(X, members, run), tesserae.n_patches)
     stitched = stitch(overlaps[overlaps.holding(charts.sizes)], charts.sizes, run, max_rank=n_components)
     if stitched.n_components > 1:
         return None
-    Y = stitched.images(labels, pieces.f)
-    return pieces.fitted(np.pad(Y, ((0, 0), (0, max(n_components - Y.shape[1], 0)))), proper=False)
+    Y = stitched.images(labels, tesserae.f)
+    return tesserae.fitted(np.pad(Y, ((0, 0), (0, max(n_components - Y.shape[1], 0)))), proper=False)

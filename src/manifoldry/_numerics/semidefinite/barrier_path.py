@@ -1,4 +1,4 @@
-"""The central path to the largest stretch: least misfit, then barriers of falling parameter, in rising rank."""
+"""The central path to the largest stretch: smallest misfit, then barriers with a falling parameter, in rising rank."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, FloatArray, Stop, Trace
-from manifoldry._numerics.semidefinite.barrier import Bands, Barrier, Misfit
 from manifoldry._numerics.semidefinite.certificate import certify_error, certify_stretch, lowest_direction, stretch_dual
-from manifoldry._numerics.semidefinite.frames import FrameLayout, Stretch
+from manifoldry._numerics.semidefinite.frames import Bands, Barrier, FrameLayout, Misfit, Stretch
 from manifoldry._numerics.semidefinite.newton import Damping, Newton, leave_saddle
 from manifoldry._numerics.semidefinite.systems import LengthProblem, NewtonSystem
 
 BARRIER_DAMPING, MAX_HALVINGS = Damping(least=1e-9, most=1e8, growth=4.0, decay=4.0, restart=1e-3), 5
 
 BARRIER_DECAY, BAND_BARRIER_DECAY = 0.1, 0.2
-"""Factor from one barrier parameter to the next: with upper bounds only, and with bands, where paths bend more."""
+"""Factor from one barrier parameter to the next: with upper bounds only, and with bands, whose paths are more
+curved."""
 
 MAX_MISFIT_STEPS, MAX_FIRST_STEPS, MAX_WIDE_STEPS = 200, 300, 30
 """Maximum Newton steps: for the misfit, at the first barrier parameter, in bands wider than the last."""
 
 MAX_SADDLES, SADDLE_TOL, FINAL_SADDLE_TOL = 10, 1e-3, 1e-8
-"""How many saddle points are left at one barrier parameter, and how negative their curvature is, in units of W."""
+"""Maximum number of saddle points to leave at one barrier parameter, and their minimum curvature in units of W."""
 
 MISFIT_SADDLE_TOL = 1e-6
-"""How negative an eigenvalue of the misfit's dual matrix is, relative to its mean entry, for a new column."""
+"""Magnitude of a negative eigenvalue of the misfit's dual matrix, relative to its mean entry, that adds a column."""
 
 MAX_WIDTH, WIDTH_DECAY, WIDE_GAP = 0.9, 0.2, 0.3
 """Half-width of the first bands, factor to the next, and the relative gap there as a share of the half-width."""
 
 WIDE_DECREASE_TOL, PATH_DECREASE_TOL = 1e-2, 1e-4
-"""Predicted decrease, as a share of the gap, at which Newton's method ends: in bands wider than the last, in the last.
-At the last barrier parameter it goes on to rounding, which the multipliers need."""
+"""Predicted decrease, as a share of the gap, at which Newton's method ends: in bands wider than the last, and in the
+last. At the last barrier parameter it continues to rounding, as the multipliers require."""
 
 START_NOISE = 0.02
 """Size of further columns of the start, relative to its mean entry."""
@@ -47,10 +47,10 @@ SHRUNK_LENGTH = 0.9
 class Stretched:
     """Frames and shifts V of the largest stretch.
 
-    Objective and bound of the certificate are of minus the stretch, its ``violation`` is by how much a squared length
-    leaves its band; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
-    ``error`` is the mean squared relative error of the squared distances (3.3). ``error_certificate`` is that of stage
-    one, half the sum of the squared errors of the lengths that the bands are about.
+    Objective and bound of the certificate refer to minus the stretch, its ``violation`` is the largest violation of a
+    band; the trace holds minus the stretch after each stage. ``multipliers`` belong to the distances, ``error`` is the
+    mean squared relative error of the squared distances (3.3). ``error_certificate`` belongs to stage one, half the sum
+    of the squared errors of the lengths at the centers of the bands.
     """
 
     V: FloatArray
@@ -65,9 +65,9 @@ class Stretched:
 class StretchOptions:
     """Tolerances and limits of `stretch_out`.
 
-    The relative gap at which to stop, the half-width of the bands where lengths are kept, and the maximum numbers of
-    dimensions and of Newton steps at one barrier parameter. ``near`` says that the start is near the optimum: then the
-    bands have their final width from the first step, and wider ones do not lead away from it.
+    They are the relative gap at which to stop, the half-width of the bands, and the maximum numbers of dimensions and
+    of Newton steps at one barrier parameter. ``near`` means that the start is near the optimum: then the bands have
+    their final width from the first step, because wider ones would lead away from it.
     """
 
     tol: float = 1e-6
@@ -80,37 +80,41 @@ class StretchOptions:
 def stretch_out(
     stretch: Stretch, bands: Bands, layout: FrameLayout, start: FloatArray, options: StretchOptions, run: Run
 ) -> Stretched:
-    r"""Maximize :math:`\langle V, W V\rangle` with the distances as well kept as they can be.
+    r"""Maximize :math:`\langle V, W V\rangle` with the distances preserved as well as possible.
 
     First :math:`\sum_e (l_e - 1)^2` is minimized: convex in :math:`A = V V^\top`, with unique optimal lengths. Then the
-    stretch is maximized with all lengths within ``slack`` of those. With upper bounds alone the start is shrunk until
-    it is inside instead. A callback that asks to stop gets what is reached.
+    stretch is maximized with all lengths within ``slack`` of those. With upper bounds only, the start is shrunk until
+    it is inside instead. If a callback asks to stop, the current solution is returned.
     """
-    kept = bool(bands.bounded_below.any())
+    bounded_below = bool(bands.bounded_below.any())
     width = start.shape[1]
-    V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if kept else width, layout, run))
+    V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if bounded_below else width, layout, run))
     objective, nearest = [-stretch.total(V)], V
-    slacks = (_slacks(options.slack) if not options.near else [options.slack]) if kept else [1.0]
+    slacks = (_slacks(options.slack) if not options.near else [options.slack]) if bounded_below else [1.0]
     fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
-        if kept:
+        if bounded_below:
             V, bands = _least_misfit(fitting, bands, V, slack, options.max_rank)
             nearest = V
         else:
             V = _shrunk(bands, layout, V)
         final = slack == slacks[-1]
-        here = options if final else replace(options, tol=WIDE_GAP * slack, max_rank=0, max_iter=MAX_WIDE_STEPS)
+        stage_options = (
+            options if final else replace(options, tol=WIDE_GAP * slack, max_rank=0, max_iter=MAX_WIDE_STEPS)
+        )
         barrier = Barrier(stretch, bands, (stretch.total(V) or 1.0) / len(bands) * slack)
-        V, barrier, good = _follow_path(stretching, barrier, V, here, objective)
+        V, barrier, converged = _follow_path(stretching, barrier, V, stage_options, objective)
         if run.stopped:
             break
     above, below = barrier.multipliers(V)
     errors = bands.lengths(V) - 1
-    missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
+    violations = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
     certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
-    stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
+    stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if converged else Stop.LIMIT)
     error = certify_error(bands, layout, nearest, options.tol)
-    return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)), error)
+    return Stretched(
+        V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(violations**2)), error
+    )
 
 
 def _slacks(least: float) -> list[float]:
@@ -122,7 +126,7 @@ def _slacks(least: float) -> list[float]:
 def _follow_path(
     newton: Newton, barrier: Barrier, V: FloatArray, options: StretchOptions, objective: list[float]
 ) -> tuple[FloatArray, Barrier, bool]:
-    """Lower the barrier parameter until the gap is small; leave saddle points, into new columns below the rank."""
+    """Lower the barrier parameter until the gap is small; leave saddle points, into new columns if the rank allows."""
     stretch, layout = barrier.stretch, newton.layout
     total = stretch.total(V) or 1.0
     decay = BAND_BARRIER_DECAY if barrier.bands.bounded_below.any() else BARRIER_DECAY
@@ -131,32 +135,32 @@ def _follow_path(
         last = barrier.gap <= options.tol * total
         share = WIDE_DECREASE_TOL if not options.max_rank else 0.0 if last else PATH_DECREASE_TOL
         max_iter = max(MAX_FIRST_STEPS, options.max_iter) if len(objective) == 1 else options.max_iter
-        V, good = _center(newton, barrier, V, share * barrier.gap, max_iter)
+        V, converged = _center(newton, barrier, V, share * barrier.gap, max_iter)
         total = stretch.total(V)
         objective.append(-total)
         if newton.run.stopped:
-            return V, barrier, good
-        aside = None
+            return V, barrier, converged
+        moved = None
         if options.max_rank and saddles < MAX_SADDLES:
             tol = FINAL_SADDLE_TOL if last else SADDLE_TOL
-            aside = _off_saddle(barrier, layout, V, widen=V.shape[1] < options.max_rank, tol=tol)
-        if aside is not None:
-            V, saddles = aside, saddles + 1
+            moved = _off_saddle(barrier, layout, V, widen=V.shape[1] < options.max_rank, tol=tol)
+        if moved is not None:
+            V, saddles = moved, saddles + 1
         elif last:
-            return V, barrier, good
+            return V, barrier, converged
         else:
             barrier, saddles = replace(barrier, nu=barrier.nu * decay), 0
 
 
 def _center(newton: Newton, barrier: Barrier, V: FloatArray, level: float, max_iter: int) -> tuple[FloatArray, bool]:
-    """Minimize one barrier function until a step predicts no more than ``level``; also whether that was reached."""
+    """Minimize one barrier function until the predicted decrease is at most ``level``; also return the convergence."""
     problem = LengthProblem(barrier, newton.layout)
-    found = newton.minimize(problem, V, lambda _, decrease: decrease <= level, max_iter)
-    return found.V, found.stop is Stop.CONVERGED and not found.stalled
+    result = newton.minimize(problem, V, lambda _, decrease: decrease <= level, max_iter)
+    return result.V, result.stop is Stop.CONVERGED and not result.stalled
 
 
 def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> FloatArray:
-    """Return V with further columns of small random numbers, through which contradicting lengths can change."""
+    """Return V with additional columns of small random numbers, in which contradicting lengths can change."""
     more = n_columns - V.shape[1]
     if more <= 0:
         return V
@@ -165,7 +169,7 @@ def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> Fl
 
 
 def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float, max_rank: int) -> tuple[FloatArray, Bands]:
-    """Return V with lengths nearest to 1, and bands about 1 if all come within ``slack`` of it, else about these.
+    """Return V with lengths nearest to 1, and bands around 1 if all are within ``slack`` of it, otherwise around these.
 
     A new column is added, up to the maximum rank, as long as the dual of the misfit has a negative eigenvalue.
     """
@@ -182,10 +186,10 @@ def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float, max
         V = newton.minimize(LengthProblem(misfit, newton.layout), V, converged, MAX_MISFIT_STEPS).V
         if fits(V, slack) or V.shape[1] >= max_rank or newton.run.stopped:
             break
-        aside = _off_misfit_saddle(misfit, newton.layout, V)
-        if aside is None:
+        moved = _off_misfit_saddle(misfit, newton.layout, V)
+        if moved is None:
             break
-        V = aside
+        V = moved
     lengths = bands.lengths(V)
     return V, bands.narrowed(np.ones_like(lengths) if fits(V, slack) else lengths, slack)
 
@@ -197,15 +201,15 @@ def _off_misfit_saddle(misfit: Misfit, layout: FrameLayout, V: FloatArray) -> Fl
     lowest, direction = lowest_direction(S, centered=False)
     if lowest > -MISFIT_SADDLE_TOL * (float(np.abs(laplacian.diagonal()).mean()) or 1.0):
         return None
-    aside = np.zeros((len(V), V.shape[1] + 1))
-    aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    return leave_saddle(misfit.value, layout, np.pad(V, ((0, 0), (0, 1))), aside, 0.25 ** np.arange(10))
+    move = np.zeros((len(V), V.shape[1] + 1))
+    move[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
+    return leave_saddle(misfit.value, layout, np.pad(V, ((0, 0), (0, 1))), move, 0.25 ** np.arange(10))
 
 
 def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:
-    """Return V with shifts drawn together until no length is exceeded; single points only."""
+    """Return V shrunk until no upper bound is exceeded; individual points only."""
     if layout.n_frame_rows:
-        raise ValueError("Upper bounds alone are for single points: patches with frames cannot be made smaller.")
+        raise ValueError("Upper bounds alone are for individual points: patches with frames cannot be shrunk.")
     largest = float((bands.lengths(V) / bands.upper).max(initial=0.0))
     return V * np.sqrt(SHRUNK_LENGTH / largest) if largest > SHRUNK_LENGTH else V
 
@@ -213,7 +217,7 @@ def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:
 def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: bool, tol: float) -> FloatArray | None:
     """Return V moved off a saddle point, along the direction of the most negative curvature of the dual matrix.
 
-    The direction goes into a new column if V may ``widen``, else into the one that V needs least; None where the
+    The direction goes into a new column if V may ``widen``, otherwise into the least important one. Returns None if the
     curvature is above -``tol`` or the barrier function does not fall.
     """
     S, _ = stretch_dual(barrier, layout, V)
@@ -221,6 +225,6 @@ def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: 
     if lowest > -tol * (float(barrier.stretch.matrix.diagonal().mean()) or 1.0):
         return None
     flat = np.pad(V, ((0, 0), (0, 1))) if widen else V @ np.linalg.svd(V, full_matrices=False)[2].T
-    aside = np.zeros_like(flat)
-    aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    return leave_saddle(barrier.value, layout, flat, aside, 0.25 ** np.arange(10))
+    move = np.zeros_like(flat)
+    move[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
+    return leave_saddle(barrier.value, layout, flat, move, 0.25 ** np.arange(10))

@@ -1,6 +1,6 @@
 """Proven bounds of the optimum: dual matrices, shown to be positive semidefinite by the pivots of a factor.
 
-One certificate for each kind of program: `certify_placement` for patches placed with the least quadratic form,
+There is one certificate for each kind of program: `certify_placement` for the smallest quadratic form of rigid patches,
 `certify_stretch` for the largest stretch within bands, `certify_basis` for the same over a few basis functions.
 """
 
@@ -15,22 +15,21 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from manifoldry._core.values import Certificate, FloatArray
 from manifoldry._numerics.linalg import SymmetricFactor, proven_factor
-from manifoldry._numerics.semidefinite.barrier import Bands, Barrier
-from manifoldry._numerics.semidefinite.frames import FrameLayout
+from manifoldry._numerics.semidefinite.frames import Bands, Barrier, FrameLayout
 from manifoldry._numerics.semidefinite.systems import AugmentedLagrangian
 
 PLACEMENT_SHIFTS = (1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
-"""Shifts of the dual matrix of a placement that are tried in turn, in units of the problem."""
+"""Shifts of the dual matrix of a placement, tried in turn, in units of the problem."""
 
 PLACEMENT_TOL, PLACEMENT_NOISE = 1e-8, 1e-14
-"""Gap of a placement that counts as proven, and its rounding: a quadratic form is summed to some 50 units in the last
-place of its scale, the value where nothing has been placed."""
+"""Gap of a placement that counts as proven, and its rounding: the sum of a quadratic form is accurate to about 50 units
+in the last place of its scale."""
 
 EPSILON = float(np.finfo(float).eps)
 
 COMPLEMENTARITY_TOL = 1e-3
-"""What multipliers times errors of distances may add to the objective of a placement, in units of its scale and of the
-largest error allowed: with distances the value is known no better."""
+"""Maximum contribution of multipliers times errors of distances to the objective of a placement, in units of its scale
+and of the largest error allowed: with distances the value is not known more accurately."""
 
 STRETCH_NOISE = 1e-12
 """Rounding of a stretch and of its bound, relative."""
@@ -41,7 +40,7 @@ ERROR_CLAIM = "the squared error of the kept distances"
 BASIS_CLAIM = "the variance less penalty over these basis functions"
 
 STRETCH_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-10.0, 4.0, 0.5)])
-"""The same for a stretch: by how much the bound is raised, as a share of the stretch."""
+"""The same for a stretch: increase of the bound, as a share of the stretch."""
 
 FRAME_RANK_TOL, STRETCH_RANK_TOL, BASIS_RANK_TOL = 1e-6, 1e-4, 1e-3
 """Singular values, relative to the largest, below which a dimension does not count in the rank."""
@@ -50,13 +49,13 @@ EIGENVALUE_MARGIN = 1 + 1e-6
 """Factor on a computed lowest eigenvalue, so that rounding does not hide the pivots that prove it."""
 
 MAX_LAPACK_ROWS, MAX_LAPACK_FRAME_ROWS, MAX_LAPACK_POINTS = 300, 60, 800
-"""Up to this many unknowns per column, rows of frames among more unknowns, or points, eigenpairs come from LAPACK."""
+"""Maximum numbers of unknowns per column, of frame rows among more unknowns, and of points for LAPACK."""
 
 CLOSE_EIGENVALUE_TOL = 1e-6
 """Relative tolerance of eigenvalues of an inverse that do not converge to rounding."""
 
 STRETCH_EIGENVALUE_TOL = 1e-4
-"""Relative error of the lowest eigenvalue of a stretch's dual matrix: its eigenvector is only a direction to try."""
+"""Relative error of the lowest eigenvalue of a stretch's dual matrix: its eigenvector is only a search direction."""
 
 
 def placement_dual(
@@ -101,7 +100,7 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
 def _form_rounding(quadratic: sp.csr_array, V: FloatArray) -> float:
     r"""Return the rounding of :math:`\operatorname{tr}(V^\top A V)`: errors of its terms and sums, as random signs add.
 
-    Shifts of many patches are hundreds of units, of which the terms cancel.
+    Shifts of many patches are hundreds of units, and their terms cancel.
     """
     squares = np.square(V)
     return 2 * EPSILON * float(np.sqrt(np.sum(squares * (quadratic.multiply(quadratic) @ squares))))
@@ -156,9 +155,9 @@ def certify_basis(differences: FloatArray, P: FloatArray, kappa: float, tol: flo
     errors = np.einsum("em,em->e", differences @ P, differences) - 1
     lacking = np.eye(m) - (differences.T * (kappa * errors)) @ differences
     even = differences.T @ differences
-    found = scipy.linalg.eigh(lacking, even, eigvals_only=True)
-    # What LAPACK's eigenvalues are exact to is added.
-    raised = float(found[-1]) + m * np.finfo(float).eps * float(np.abs(found).max())
+    eigenvalues = scipy.linalg.eigh(lacking, even, eigvals_only=True)
+    # Add the accuracy of LAPACK's eigenvalues.
+    raised = float(eigenvalues[-1]) + m * np.finfo(float).eps * float(np.abs(eigenvalues).max())
     multipliers = kappa * errors + max(0.0, raised)
     stretch = float(np.trace(P))
     objective = kappa / 2 * float(errors @ errors) - stretch
@@ -172,7 +171,7 @@ def lowest_directions(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the lowest eigenvalues of the Schur complement of S on the frames, and their directions.
 
-    Directions have a row for every unknown: the shifts that are best for the frames. No values at all if S is not
+    Directions have a row for every unknown, including the best shifts for the frames. There are no values if S is not
     positive definite on the shifts.
     """
     k, m = layout.n_frame_rows, layout.n_rows
@@ -213,7 +212,7 @@ def _lowest_by_lapack(S: FloatArray, k: int, count: int) -> tuple[FloatArray, Fl
 
 
 def lowest_direction(S: sp.csc_array, centered: bool) -> tuple[float, FloatArray]:
-    """Return the lowest eigenpair of a symmetric matrix, among ``centered`` vectors if so."""
+    """Return the lowest eigenpair of a symmetric matrix, restricted to centered vectors if ``centered``."""
     n = S.shape[0]
     if n <= MAX_LAPACK_POINTS:
         dense = S.toarray()
@@ -229,8 +228,8 @@ def lowest_direction(S: sp.csc_array, centered: bool) -> tuple[float, FloatArray
 
     def solve(x: FloatArray) -> FloatArray:
         x = np.ravel(x)
-        found = factor.solve(x - x.mean() if centered else x)
-        return found - found.mean() if centered else found
+        solution = factor.solve(x - x.mean() if centered else x)
+        return solution - solution.mean() if centered else solution
 
     values, vectors = _largest_of_inverse(solve, n, 1, STRETCH_EIGENVALUE_TOL)
     return float(1 / values[0] - shift), vectors[:, 0]
@@ -241,15 +240,16 @@ def _largest_of_inverse(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the largest eigenpairs of the inverse of a nearly singular matrix.
 
-    ARPACK, not `manifoldry._numerics.eigen`: such an inverse is symmetric to 1e-9 of its norm only, where no residual
-    of 1e-10 exists. At a tolerance of 1e-8 `largest` took 32 ms for 4 pairs of order 1,020, and ARPACK 8.
+    ARPACK is used instead of `manifoldry._numerics.eigen` because such an inverse is symmetric only to 1e-9 of its
+    norm, so that residuals of 1e-10 are impossible. At a tolerance of 1e-8 `largest` took 32 ms for 4 pairs of order
+    1,020, ARPACK 8 ms.
     """
     # A fixed start keeps the answer the same from run to run.
     start = np.random.default_rng(0).standard_normal(n)
     operator = LinearOperator((n, n), matvec=solve, dtype=float)
     try:
         return eigsh(operator, k=count, which="LA", v0=start, ncv=max(2 * count + 1, 20), tol=tol)
-    except ArpackNoConvergence:  # eigenvalues that rounding cannot tell apart, as those of a torus
+    except ArpackNoConvergence:  # eigenvalues that differ by rounding only, as for a torus
         return eigsh(operator, k=count, which="LA", v0=start, ncv=min(n, max(4 * count, 80)), tol=CLOSE_EIGENVALUE_TOL)
 
 
@@ -270,13 +270,13 @@ def ground(layout: FrameLayout, unit: float) -> sp.dia_array:
     return sp.diags_array(diagonal)
 
 
-# The least squared error that any placement makes of distances that contradict each other, proven from its dual.
+# The smallest squared error of distances that contradict each other, proven from the dual.
 
 ERROR_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-12.0, 1.0, 0.5)])
-"""Multipliers added to all of an error's that are tried in turn: its own are the relative errors of squared lengths."""
+"""Multipliers added to those of an error (the relative errors of squared lengths), tried in turn."""
 
 ERROR_SHARE = 1e-3
-"""Share of the slack to which the lengths of least error are known."""
+"""Accuracy of the lengths of smallest error, as a share of the slack."""
 
 
 def error_certificate(error: float, bound: float, n_lengths: int, rank: int, tol: float, noise: float) -> Certificate:
@@ -295,10 +295,10 @@ def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) 
     semidefinite.
     """
     rank = int(np.linalg.matrix_rank(V, rtol=FRAME_RANK_TOL))
-    kept = bands.bounded_below
-    center = np.where(kept, (bands.lower + bands.upper) / 2, 1.0) if kept.any() else np.ones(len(bands))
+    bounded = bands.bounded_below
+    center = np.where(bounded, (bands.lower + bands.upper) / 2, 1.0) if bounded.any() else np.ones(len(bands))
     u = center - 1
-    error, slack = float(u @ u) / 2, float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2
+    error, slack = float(u @ u) / 2, float(np.min((bands.upper - bands.lower)[bounded], initial=1.0)) / 2
     if error == 0:
         return error_certificate(0.0, 0.0, len(u), rank, tol, slack**2)
     S, even = bands.laplacian(u), bands.laplacian(np.ones(len(bands)))

@@ -1,14 +1,15 @@
-"""The unknowns of a placement: an orthonormal frame and a shift for every rigid patch, stacked in one array."""
+"""The unknowns of a placement (a frame and a shift for every rigid patch), what is maximized, and bands of lengths."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._core.values import Array, FloatArray, IntArray
 
 
 class FrameLayout:
@@ -16,7 +17,7 @@ class FrameLayout:
 
     Patch i has :math:`r_i` rows :math:`R_i^\top` with :math:`R_i^\top R_i = I`, its frame; below the frames of all
     patches it has one free row :math:`t_i^\top`, its shift. Its point f goes to :math:`R_i f + t_i`. ``sizes`` are the
-    dimensions :math:`r_i` of the patches; 0 for a single point, which has a shift only.
+    dimensions :math:`r_i` of the patches; 0 for an individual point, which has only a shift.
     """
 
     def __init__(self, sizes: IntArray) -> None:
@@ -29,17 +30,17 @@ class FrameLayout:
 
     @classmethod
     def of_points(cls, n_points: int) -> FrameLayout:
-        """Build for single points."""
+        """Build for individual points."""
         return cls(np.zeros(n_points, dtype=np.int64))
 
     @cached_property
     def groups(self) -> list[tuple[IntArray, IntArray]]:
         """For every positive size s: the patches of that size, and the rows of their frames, shape (patches, s)."""
-        found: list[tuple[IntArray, IntArray]] = []
+        groups: list[tuple[IntArray, IntArray]] = []
         for size in np.unique(self.sizes[self.sizes > 0]):
             patches = np.flatnonzero(self.sizes == size)
-            found.append((patches, self.offsets[patches][:, None] + np.arange(size)))
-        return found
+            groups.append((patches, self.offsets[patches][:, None] + np.arange(size)))
+        return groups
 
     @cached_property
     def is_frame_row(self) -> FloatArray:
@@ -65,10 +66,10 @@ class FrameLayout:
     def multipliers(self, V: FloatArray, G: FloatArray) -> sp.csc_array:
         r"""Return the block diagonal :math:`\Lambda_i = \mathrm{sym}(G_i V_i^\top)`, zero for the shifts."""
         rows, columns, entries = [], [], []
-        for _, mine in self.groups:
-            blocks = _symmetric(G[mine] @ V[mine].transpose(0, 2, 1))
-            rows.append(np.broadcast_to(mine[:, :, None], blocks.shape).ravel())
-            columns.append(np.broadcast_to(mine[:, None, :], blocks.shape).ravel())
+        for _, frame_rows in self.groups:
+            blocks = _symmetric(G[frame_rows] @ V[frame_rows].transpose(0, 2, 1))
+            rows.append(np.broadcast_to(frame_rows[:, :, None], blocks.shape).ravel())
+            columns.append(np.broadcast_to(frame_rows[:, None, :], blocks.shape).ravel())
             entries.append(blocks.ravel())
         shape = (self.n_rows, self.n_rows)
         if not entries:
@@ -92,7 +93,7 @@ def _symmetric(blocks: FloatArray) -> FloatArray:
     return (blocks + blocks.transpose(0, 2, 1)) / 2
 
 
-# What is maximized: a positive semidefinite form W of the rows of V, their stretch <V, W V>.
+# The stretch <V, W V> is maximized: a positive semidefinite form W of the rows of V.
 
 
 @dataclass(frozen=True)
@@ -147,15 +148,15 @@ def tangent_dimensions(layout: FrameLayout, p: int) -> IntArray:
 def tangent_basis(layout: FrameLayout, V: FloatArray) -> sp.csr_array:
     r"""Return an orthonormal basis of the tangent space at V, shape (n_rows * p, dimension), V taken row by row.
 
-    Tangent to a frame are :math:`\Omega V_i + W V_i^\perp` with skew :math:`\Omega`; a shift is free. The columns of a
-    patch stand together, its frame's before its shift's, so that Newton's matrix has the pattern of the patch graph.
+    The tangents of a frame are :math:`\Omega V_i + W V_i^\perp` with skew :math:`\Omega`; a shift is free. The columns
+    of a patch are adjacent, its frame's before its shift's, so that Newton's matrix has the pattern of the patch graph.
     """
     p = V.shape[1]
     first = np.concatenate([[0], np.cumsum(tangent_dimensions(layout, p))])
     rows, columns, entries = [], [], []
-    for patches, mine in layout.groups:
-        blocks = _frame_tangents(V[mine])
-        flat = (mine[:, :, None] * p + np.arange(p)).reshape(len(patches), -1)
+    for patches, frame_rows in layout.groups:
+        blocks = _frame_tangents(V[frame_rows])
+        flat = (frame_rows[:, :, None] * p + np.arange(p)).reshape(len(patches), -1)
         columns_here = first[patches][:, None] + np.arange(blocks.shape[2])
         rows.append(np.broadcast_to(flat[:, :, None], blocks.shape).ravel())
         columns.append(np.broadcast_to(columns_here[:, None, :], blocks.shape).ravel())
@@ -163,8 +164,8 @@ def tangent_basis(layout: FrameLayout, V: FloatArray) -> sp.csr_array:
     rows.append(layout.n_frame_rows * p + np.arange(layout.n_patches * p))
     columns.append((first[1:, None] - p + np.arange(p)).ravel())
     entries.append(np.ones(layout.n_patches * p))
-    where = (np.concatenate(rows), np.concatenate(columns))
-    basis = sp.csr_array((np.concatenate(entries), where), shape=(layout.n_rows * p, int(first[-1])))
+    positions = (np.concatenate(rows), np.concatenate(columns))
+    basis = sp.csr_array((np.concatenate(entries), positions), shape=(layout.n_rows * p, int(first[-1])))
     basis.eliminate_zeros()
     return basis
 
@@ -188,9 +189,9 @@ def _frame_tangents(frames: FloatArray) -> FloatArray:
 
 
 def reduced(matrix: sp.csr_array, basis: sp.csr_array, p: int) -> sp.csc_array:
-    """Return a matrix that acts on each of the p columns of V alike, in the basis of the tangent space."""
-    whole = sp.kron(matrix, sp.eye_array(p), format="csr")
-    return sp.csc_array(basis.T @ (whole @ basis))
+    """Return a matrix that acts on each of the p columns of V, in the basis of the tangent space."""
+    expanded = sp.kron(matrix, sp.eye_array(p), format="csr")
+    return sp.csc_array(basis.T @ (expanded @ basis))
 
 
 def reduced_outer_products(
@@ -205,3 +206,152 @@ def reduced_outer_products(
     gradients = sp.csr_array((entries, (rows, columns)), shape=(differences.shape[0], differences.shape[1] * p))
     along = gradients @ basis
     return sp.csc_array(along.T @ sp.diags_array(weights) @ along)
+
+
+# Squared distances kept within bands by a logarithmic barrier, and their least-squares misfit.
+
+MIN_DENSE_SHARE = 0.5
+"""Share of nonzero entries above which a dense product is faster; combinations of landmarks have only nonzeros."""
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Squared lengths :math:`|b_e V|^2` that must stay between two bounds, their band.
+
+    Row e of ``differences`` is the difference of two points, divided by the target distance, as a combination of the
+    rows of V. ``lower`` is minus infinity if there is no lower bound.
+    """
+
+    differences: sp.csr_array
+    lower: FloatArray
+    upper: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.upper)
+
+    @property
+    def bounded_below(self) -> Array:
+        """Which lengths have a lower bound."""
+        return np.isfinite(self.lower)
+
+    @property
+    def n_bounds(self) -> int:
+        """Number of finite bounds."""
+        return len(self) + int(self.bounded_below.sum())
+
+    def lengths(self, V: FloatArray) -> FloatArray:
+        """Return the squared relative lengths."""
+        return np.square(self.differences @ V).sum(axis=1)
+
+    def violation(self, V: FloatArray) -> float:
+        """Return the largest violation of a band; 0 if all lengths are inside."""
+        lengths = self.lengths(V)
+        return float(np.maximum(lengths - self.upper, self.lower - lengths).max(initial=0.0))
+
+    @cached_property
+    def _products(self) -> tuple[sp.csr_array, Any]:
+        """The pattern of B'FB, and the matrix that maps the diagonal F to its entries; dense if mostly nonzero."""
+        B = sp.csr_array(self.differences)
+        counts = np.diff(B.indptr)
+        row = np.repeat(np.arange(len(counts)), counts)
+        first = np.repeat(np.arange(B.nnz), counts[row])
+        begins = np.repeat(np.cumsum(counts[row]) - counts[row], counts[row])
+        second = B.indptr[row[first]] + np.arange(len(first)) - begins
+        m = B.shape[1]
+        keys, entry = np.unique(B.indices[first].astype(np.int64) * m + B.indices[second], return_inverse=True)
+        pattern = (np.ones(len(keys)), (keys // m, keys % m))
+        parts = (B.data[first] * B.data[second], (entry, row[first]))
+        collect = sp.csr_array(parts, shape=(len(keys), len(counts)))
+        full = collect.nnz > MIN_DENSE_SHARE * collect.shape[0] * collect.shape[1]
+        return sp.csr_array(pattern, shape=(m, m)), collect.toarray() if full else collect
+
+    def laplacian(self, weights: FloatArray) -> sp.csr_array:
+        """Return B' diag(weights) B, the weighted Laplacian of the pairs."""
+        pattern, parts = self._products
+        return sp.csr_array((parts @ weights, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    def hessian(self, form: sp.csr_array, weights: FloatArray, ends: FloatArray) -> sp.csr_array:
+        r"""Return :math:`F \otimes I_p + \sum_e w_e (b_e \otimes y_e)(b_e \otimes y_e)^\top` for ends y_e = b_e V."""
+        pattern, parts = self._products
+        p = ends.shape[1]
+        squares = (weights[:, None, None] * ends[:, :, None] * ends[:, None, :]).reshape(len(ends), p * p)
+        blocks = (np.reshape(parts @ squares, (-1, p, p)), pattern.indices, pattern.indptr)
+        alike = (form.data[:, None, None] * np.eye(p), form.indices, form.indptr)
+        shape = (p * form.shape[0], p * form.shape[1])
+        return sp.csr_array(sp.bsr_array(blocks, shape=shape) + sp.bsr_array(alike, shape=shape))
+
+    def narrowed(self, center: FloatArray, slack: float) -> Bands:
+        """Return bands of half-width ``slack`` about ``center``."""
+        return replace(self, lower=center - slack, upper=center + slack)
+
+
+class LengthDerivatives(NamedTuple):
+    """Derivatives of a function of squared lengths at V.
+
+    They are half the gradient; the part of half the Hessian that acts on each column; the weights of the outer products
+    of the lengths' gradients, its other part; and whether they hold for centered V only.
+    """
+
+    gradient: FloatArray
+    form: sp.csr_array
+    weights: FloatArray
+    centered: bool = False
+
+
+@dataclass(frozen=True)
+class Barrier:
+    r"""The barrier function :math:`-\langle V, W V\rangle - \nu \sum_e [\log(u_e - l_e) + \log(l_e - o_e)]`.
+
+    It is convex in :math:`A = V V^\top`. The multipliers of the bounds are :math:`\nu/(u - l)` and
+    :math:`\nu/(l - o)`; at its minimum they prove that the stretch is within :math:`\nu` times the number of bounds of
+    the largest.
+    """
+
+    stretch: Stretch
+    bands: Bands
+    nu: float
+
+    def value(self, V: FloatArray) -> float:
+        """Return the barrier function at V; infinite outside the bands."""
+        lengths = self.bands.lengths(V)
+        above, below = self.bands.upper - lengths, lengths - self.bands.lower
+        if above.min(initial=np.inf) <= 0 or below.min(initial=np.inf) <= 0:
+            return np.inf
+        logarithms = np.log(above).sum() + np.log(below[np.isfinite(below)]).sum()
+        return -self.stretch.total(V) - self.nu * float(logarithms)
+
+    def multipliers(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the multipliers of the upper and of the lower bounds."""
+        lengths = self.bands.lengths(V)
+        return self.nu / (self.bands.upper - lengths), self.nu / (lengths - self.bands.lower)
+
+    def derivatives(self, V: FloatArray) -> LengthDerivatives:
+        """Return the derivatives of the barrier function."""
+        above, below = self.multipliers(V)
+        laplacian = self.bands.laplacian(above - below)
+        gradient = laplacian @ V - self.stretch.times(V)
+        form = sp.csr_array(laplacian - self.stretch.matrix)
+        return LengthDerivatives(gradient, form, 2 * (above**2 + below**2) / self.nu, self.stretch.centered)
+
+    @property
+    def gap(self) -> float:
+        """Maximum distance of the stretch from the largest, at the minimum of the barrier function."""
+        return self.nu * self.bands.n_bounds
+
+
+@dataclass(frozen=True)
+class Misfit:
+    r"""Half the sum of squared errors of the squared lengths, :math:`\tfrac12 \sum_e (l_e - 1)^2`."""
+
+    bands: Bands
+
+    def value(self, V: FloatArray) -> float:
+        """Return half the sum of squared errors."""
+        return float(np.square(self.bands.lengths(V) - 1).sum()) / 2
+
+    def derivatives(self, V: FloatArray) -> LengthDerivatives:
+        """Return the derivatives; the form omits the negative terms of lengths that are too short."""
+        errors = self.bands.lengths(V) - 1
+        B = self.bands.differences
+        gradient = B.T @ (errors[:, None] * (B @ V))
+        return LengthDerivatives(gradient, self.bands.laplacian(np.maximum(errors, 0.0)), np.full(len(errors), 2.0))

@@ -21,17 +21,17 @@ from manifoldry._numerics.linalg import (
 )
 
 STEP_SHARE = 0.05
-"""Relative error, on the safe side, of a step to the boundary of the cone."""
+"""Relative error of a step to the boundary of the cone, on the safe side."""
 
 ROUNDING_LIFTS = (4.0, 400.0, 40_000.0)
 """Multiples of the expected rounding by which the diagonal of Newton's matrix is raised, in turn: without it the matrix
-may not be positive definite, with much of it steps miss their target."""
+may be indefinite, with too much of it steps miss their target."""
 
 N_DESIGN_UPDATES = 5
 """Updates of the start's multipliers; five bring the lengths of 90 of 100 pairs on a roll to within 20 %."""
 
 MIN_DESIGN_FACTOR = 1e-3
-"""The least by which an update multiplies: rounding can make the length of a point far away zero or less."""
+"""Minimum factor of an update: rounding can make the length of a distant point zero or negative."""
 
 ROWS_PER_TASK = 128
 
@@ -54,8 +54,8 @@ class GramOperator:
     def rooted(self, root: FloatArray) -> GramOperator:
         """Return the same program in the coordinates of a root (m, m) of the Gram matrix.
 
-        In them A is the identity and S has eigenvalues near the barrier parameter, so that little is lost where it is
-        the small difference of large matrices.
+        In them A is the identity and S has eigenvalues near the barrier parameter, so there is less cancellation in S,
+        a small difference of large matrices.
         """
         turned = GramOperator(self.B, self.stretch, self.on_points(root), self.run)
         turned._buffers = self._buffers
@@ -84,13 +84,13 @@ class GramOperator:
             return np.einsum("em,em->e", product(self.B, one, self.run), product(self.B, other, self.run))
         from manifoldry._numerics.kernels.rank_one import pair_rows
 
-        found, one, other = np.empty(self.n_lengths), _plain(one), _plain(other)
+        values, one, other = np.empty(self.n_lengths), _plain(one), _plain(other)
 
         def work(lo: int, hi: int) -> None:
-            pair_rows(self.B.indptr, self.B.indices, self.B.data, one, other, found, lo, hi)
+            pair_rows(self.B.indptr, self.B.indices, self.B.data, one, other, values, lo, hi)
 
         self.run.map(work, self.run.ranges(self.n_lengths, ROWS_PER_TASK))
-        return found
+        return values
 
     def forms(self, matrix: FloatArray) -> FloatArray:
         """Return b_e G b_e', G in the coordinates of the basis."""
@@ -104,34 +104,34 @@ class GramOperator:
             return np.einsum("em,em->e", product(self.B, matrix, self.run), self.B)
         from manifoldry._numerics.kernels.rank_one import form_rows
 
-        found = np.empty(self.n_lengths)
-        form_rows(self.B.indptr, self.B.indices, self.B.data, _plain(matrix), found)
-        return found
+        values = np.empty(self.n_lengths)
+        form_rows(self.B.indptr, self.B.indices, self.B.data, _plain(matrix), values)
+        return values
 
     def multiplied_forms(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return the lower triangle of the entrywise product of B G B' and B H B', in memory used by the next call."""
         if one.dtype not in self._buffers:
             self._buffers.clear()
-            # Zeros above the diagonal, where junk of earlier arrays could be no numbers at all.
+            # Zeros above the diagonal, because uninitialized memory may hold NaN.
             self._buffers[one.dtype] = np.zeros((self.n_lengths, self.n_lengths), one.dtype)
-        found = self._buffers[one.dtype]
+        out = self._buffers[one.dtype]
         if sp.issparse(self.B):
             from manifoldry._numerics.kernels.rank_one import multiply_forms
 
             indptr, indices, data = self.B.indptr, self.B.indices, self.B.data.astype(one.dtype)
 
             def work(lo: int, hi: int) -> None:
-                multiply_forms(indptr, indices, data, one, other, found, lo, hi)
+                multiply_forms(indptr, indices, data, one, other, out, lo, hi)
         else:
             rows = self.B.astype(one.dtype)
 
             def work(lo: int, hi: int) -> None:
                 ends = np.ascontiguousarray(rows[:hi].T)
-                np.matmul(rows[lo:hi] @ one, ends, out=found[lo:hi, :hi])
-                found[lo:hi, :hi] *= (rows[lo:hi] @ other) @ ends
+                np.matmul(rows[lo:hi] @ one, ends, out=out[lo:hi, :hi])
+                out[lo:hi, :hi] *= (rows[lo:hi] @ other) @ ends
 
         self.run.map(work, self.run.ranges(self.n_lengths, ROWS_PER_TASK), blas=True)
-        return found
+        return out
 
     def on_points(self, root: FloatArray) -> FloatArray:
         """Return Q T."""
@@ -177,8 +177,7 @@ class Iterate:
     def start(cls, operator: GramOperator) -> Iterate:
         """Return multipliers about twice as large as needed, and their center, with lengths of about 1.
 
-        Their shares are those of a D-optimal design, by a few of its multiplicative updates: with W = 0 the lengths of
-        the center are all equal where each share is multiplied by its length (silvey1978).
+        Their shares are those of a D-optimal design, by a few multiplicative updates (silvey1978).
         """
         shares = np.ones(operator.n_lengths)
         for _ in range(N_DESIGN_UPDATES):
@@ -216,7 +215,7 @@ class NewtonSystem:
         self._inverse_lengths = operator.point_forms(inverse)
 
     def affine(self, term: LengthTerm) -> tuple[float, float]:
-        """Take the predictor's step; return how far the Gram matrix and S can follow it."""
+        """Compute the predictor's step; return how far the Gram matrix and S can follow it."""
         now = self._now
         added, right = term.linearize(now.lengths, now.multipliers, 0.0)
         self._factor = self._factored(added)
@@ -224,7 +223,7 @@ class NewtonSystem:
         return self.max_steps()
 
     def _factored(self, added: FloatArray) -> FloatArray:
-        """Return the factor of Newton's matrix, its diagonal raised as much as rounding makes necessary."""
+        """Return the factor of Newton's matrix, with its diagonal raised as far as rounding requires."""
         for lift in ROUNDING_LIFTS:
             matrix = self._operator.multiplied_forms(*self._forms)
             diagonal = np.einsum("ii->i", matrix)
@@ -237,7 +236,7 @@ class NewtonSystem:
         raise np.linalg.LinAlgError("Rounding has made Newton's matrix indefinite.")
 
     def correct(self, term: LengthTerm, mu: float) -> None:
-        """Take the step towards the parameter mu, with the second-order term of the affine step."""
+        """Compute the step towards the parameter mu, with the second-order term of the affine step."""
         now, run = self._now, self._operator.run
         added, right = term.linearize(now.lengths, now.multipliers, mu)
         second = _symmetric(product(self._dA.astype(self._gram.dtype), self._turned, run))
@@ -258,9 +257,9 @@ class NewtonSystem:
         return Iterate.at(self._operator, multipliers, self._now.gram + primal * self._dA)
 
     def _solve(self, term: LengthTerm, added: FloatArray, right: FloatArray, of_lengths: FloatArray) -> None:
-        """Set the changes of multipliers and of S, and that of A but for its corrector."""
-        whole = (of_lengths + right).astype(self._factor.dtype)
-        self._du = solve_factored(self._factor, whole).astype(float)
+        """Set the changes of the multipliers, of S, and of A without its corrector."""
+        total = (of_lengths + right).astype(self._factor.dtype)
+        self._du = solve_factored(self._factor, total).astype(float)
         if not np.isfinite(self._du).all():
             raise np.linalg.LinAlgError("Newton's equation has no finite solution.")
         term.set_direction(added * self._du - right)
@@ -287,19 +286,18 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
     return (matrix + matrix.T) / 2
 
 
-# How squared lengths enter a program over Gram matrices: as errors to minimize, or within bands with slacks.
-#
-# The multiplier u of a length is the slope of the term there. Hard lengths are equalities: their multipliers are free.
+# Squared lengths enter a program over Gram matrices as errors to minimize, or within bands with slacks. The multiplier
+# u of a length is the slope of the term there. Hard lengths are equalities: their multipliers are free.
 
 SLACK_START_POWER = 0.5
-"""Slacks start at this power of the bands' half-width: between the width, from which steps are short, and the error of
-lengths at the start, from which the way is long."""
+"""Slacks start at this power of the bands' half-width: the half-width itself would make steps short, the initial error
+of the lengths would need many steps."""
 
 MAX_BAND_SHARE, MAX_OUTSIDE = 0.1, Certificate.MAX_VIOLATION / 2
-"""By how much lengths may be outside of their bands: a share of the half-width, and half of what certificates allow."""
+"""Maximum violation of the bands: a share of the half-width, and half of what certificates allow."""
 
 BAND_ACCURACY = 1e-2
-"""Rounding of lengths, as a share of the bands' half-width, that calls for better coordinates."""
+"""Rounding of lengths, as a share of the bands' half-width, above which better coordinates are needed."""
 
 
 class SquaredErrors:
@@ -311,7 +309,7 @@ class SquaredErrors:
         self.center, self._soft, self.accuracy = np.ones(len(soft)), soft.astype(float), accuracy
 
     def start(self, multipliers: FloatArray, mu: float) -> None:
-        """Have no slacks to start with."""
+        """Do nothing: there are no slacks."""
 
     def complementarity(self) -> float:
         """Return the sum of products of slacks and duals."""
@@ -344,11 +342,11 @@ class SquaredErrors:
         return float(self._soft @ (lengths - 1) ** 2) / 2
 
     def violation(self, lengths: FloatArray) -> FloatArray:
-        """Return by how much each hard length is missed."""
+        """Return the errors of the hard lengths."""
         return np.where(self._soft, 0.0, np.abs(lengths - 1))
 
     def fulfilled(self, lengths: FloatArray, multipliers: FloatArray, noise: float) -> bool:  # noqa: ARG002
-        """Tell whether the multipliers are the errors, to the accuracy wanted of the lengths."""
+        """Return whether the multipliers equal the errors, to the accuracy of the lengths."""
         return float(np.linalg.norm(self.residuals(lengths, multipliers))) <= self.accuracy
 
     def residuals(self, lengths: FloatArray, multipliers: FloatArray) -> FloatArray:
@@ -386,12 +384,12 @@ class LengthBands:
         """Return the diagonal that the slacks add to the Schur complement, and their part of the right side."""
         diagonal, right = np.zeros_like(lengths), lengths - self.center
         self._left = self._slack_residuals(right[self._soft])
-        # The affine step is Mehrotra's second-order term; before it, at mu = 0, there may be one that rounding spoiled.
+        # The affine step is Mehrotra's second-order term. At mu = 0 the steps may stem from a failed attempt.
         self._target = mu - self._steps[0] * self._steps[1] if mu else np.zeros_like(self._slacks)
-        alone = (self._target - self._duals * self._left) / self._slacks - self._duals
+        uncoupled = (self._target - self._duals * self._left) / self._slacks - self._duals
         diagonal[self._soft] = 1 / (self._duals / self._slacks).sum(axis=0)
         drift = multipliers[self._soft] - (self._duals[0] - self._duals[1])
-        right[self._soft] = diagonal[self._soft] * (alone[0] - alone[1] - drift)
+        right[self._soft] = diagonal[self._soft] * (uncoupled[0] - uncoupled[1] - drift)
         return diagonal, right
 
     def set_direction(self, change: FloatArray) -> None:
@@ -419,22 +417,22 @@ class LengthBands:
         return self.bound(multipliers) - stretch
 
     def violation(self, lengths: FloatArray) -> FloatArray:
-        """Return by how much each length is outside of its band."""
+        """Return the violation of each band."""
         return np.maximum(np.abs(lengths - self.center) - self._width, 0.0)
 
     def residuals(self, lengths: FloatArray, multipliers: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return what a full step would make zero."""
-        away = lengths - self.center
-        return np.concatenate([self._slack_residuals(away[self._soft]).ravel(), away[self._width == 0]])
+        errors = lengths - self.center
+        return np.concatenate([self._slack_residuals(errors[self._soft]).ravel(), errors[self._width == 0]])
 
     def fulfilled(self, lengths: FloatArray, multipliers: FloatArray, noise: float) -> bool:
-        """Tell whether the lengths are inside of their bands, but for what changes the stretch by the noise only."""
+        """Return whether the lengths are inside their bands, up to a change of the stretch by ``noise``."""
         outside = self.violation(lengths)
         allowed = min(MAX_BAND_SHARE * self.slack, MAX_OUTSIDE)
         return bool(outside.max(initial=0.0) <= allowed and np.abs(multipliers) @ outside <= noise)
 
-    def _slack_residuals(self, away: FloatArray) -> FloatArray:
-        return np.stack([self.slack - away, self.slack + away]) - self._slacks
+    def _slack_residuals(self, errors: FloatArray) -> FloatArray:
+        return np.stack([self.slack - errors, self.slack + errors]) - self._slacks
 
 
 LengthTerm = SquaredErrors | LengthBands

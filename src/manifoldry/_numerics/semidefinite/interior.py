@@ -24,37 +24,37 @@ from manifoldry._numerics.semidefinite.gram_newton import (
 
 MAX_INTERIOR_STEPS = 60
 BOUNDARY_SHARE = 0.9
-"""Share of the way to the boundary that a step takes at the most. With 0.95 the iterates leave the central path, and
-300 points of a roll take 31 steps instead of 20; with 0.98 more than 60."""
+"""Maximum step, as a share of the distance to the boundary. With 0.95 the iterates leave the central path, and 300
+points on a roll take 31 steps instead of 20; with 0.98 more than 60."""
 
 STEP_SHRINKAGE = 0.8
 MIN_STEP_LENGTH = 1e-3
-"""Steps so short that rounding has taken over; frames of a hundred tesserae begin with steps of a fiftieth."""
+"""Shorter steps are dominated by rounding; frames of a hundred tesserae begin with steps of 0.02."""
 
 MIN_SINGLE_LENGTHS = 1000
-"""From this number of lengths on the first steps, far from the optimum, are computed in single precision."""
+"""Number of lengths from which the first steps, far from the optimum, are computed in single precision."""
 
 MIN_SINGLE_STEP = 0.2
-"""Steps in single precision that are shorter lead to double precision."""
+"""Shorter steps in single precision cause a switch to double precision."""
 
 DRIFT_SHARE = 0.05
-"""Share of what is left to correct by which rounding may miss a step's target."""
+"""Share of the remaining residual by which rounding may miss a step's target."""
 
 SHORT_STEP = 0.1
-"""Steps of the Gram matrix so short that new coordinates are worth their cost."""
+"""Steps of the Gram matrix below which new coordinates are worth their cost."""
 
 
 @dataclass(frozen=True)
 class GramSolution:
-    r"""The Gram matrix A = T T' of the largest stretch, and what proves it.
+    r"""The Gram matrix A = T T' of the largest stretch, with its proof.
 
-    The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
-    lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
-    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of
-    squared errors of the soft lengths, reached before the stretch, and no Gram matrix has one below ``error_bound``;
-    ``error_noise`` is what missed hard lengths may change. ``objective`` is minus the stretch from step to step;
-    ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
-    lowest eigenvalue of the dual matrix, scaled to entries of unit size.
+    The rows of the root T (n, m) are the points, and the stretch is :math:`\operatorname{tr}(W A)`. No Gram matrix with
+    lengths inside the bands around ``center`` exceeds the bound. ``violation`` is the largest violation of a band, and
+    ``noise`` its maximum contribution to the stretch. ``error`` is half the smallest sum of squared errors of the soft
+    lengths, reached before the stretch; no Gram matrix has one below ``error_bound``, and ``error_noise`` is the
+    maximum contribution of violated hard lengths. ``objective`` is minus the stretch after each step; ``multipliers``
+    belong to the squared relative ``lengths``. ``smallest`` is a proven lower bound of the lowest eigenvalue of the
+    dual matrix, scaled to entries of unit size.
     """
 
     root: FloatArray
@@ -74,15 +74,15 @@ class GramSolution:
     error_noise: float = 0.0
 
     def certificate(self, rank: int, tol: float) -> Certificate:
-        """Return that of minus the stretch; ``rank`` is the number of dimensions that the points use."""
+        """Return the certificate of minus the stretch; ``rank`` is the number of dimensions of the points."""
         noise = STRETCH_NOISE * abs(self.stretch) + self.noise
         return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
 
     def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
-        """Return that of the mean squared error of the soft lengths before the stretch.
+        """Return the certificate of the mean squared error of the soft lengths before the stretch.
 
-        Errors that are all within the slack count as none, for the stretch may leave the lengths by as much; others are
-        known to a thousandth of it.
+        Errors within the slack count as zero, because the stretch may change the lengths as much; others are accurate
+        to a thousandth of it.
         """
         fits = bool((self.center == 1).all())
         noise = slack**2 if fits else (ERROR_SHARE * slack) ** 2 + 2 / max(self.n_soft, 1) * self.error_noise
@@ -113,27 +113,27 @@ def unfold_gram(  # noqa: PLR0913
     stretch : ndarray of shape (n, n)
         W, symmetric, with a positive eigenvalue on the basis.
     differences : ndarray or sparse array of shape (E, n)
-        Rows b_e: differences of points divided by the wanted distances. Sparse rows are fastest.
+        Rows b_e: differences of points divided by the target distances. Sparse rows are fastest.
     run : Run
-        Progress; a callback that asks to stop gets what is reached.
+        Progress; if a callback asks to stop, the current solution is returned.
     slack, tol : float
         Half-width s of the bands, and the relative gap at which to stop.
     fits : bool
         Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
     hard : ndarray of bool, shape (E,), optional
-        Lengths that are exactly 1 in both stages and no part of the errors. A positive definite A must have them.
+        Lengths that are exactly 1 in both stages and not part of the errors. A positive definite A must have them.
     basis : ndarray or sparse array of shape (n, m), optional
-        Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To leave
-        out a common shift put one point at the origin: the columns of the identity without that point's.
+        Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To
+        exclude a common shift put one point at the origin: the columns of the identity without that of this point.
     at_most : bool
-        Whether lengths are bounded by 1 from above only. As none is negative, that is the band of half-width 1/2 about
-        1/2; there are no errors, for the smallest A fits.
+        Whether lengths are only bounded by 1 from above. As none is negative, this is the band of half-width 1/2 around
+        1/2; there are no errors, because a small A is feasible.
     """
-    if sp.issparse(basis):  # the rows stay sparse in its coordinates, which saves going back and forth
+    if sp.issparse(basis):  # the rows stay sparse in its coordinates
         form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
         settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard, "at_most": at_most}
-        found = unfold_gram(form, differences @ basis, run, **settings)
-        return replace(found, root=np.ascontiguousarray(basis @ found.root))
+        solution = unfold_gram(form, differences @ basis, run, **settings)
+        return replace(solution, root=np.ascontiguousarray(basis @ solution.root))
     operator = GramOperator(differences, stretch, basis, run)
     center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
     if hard is not None:
@@ -144,12 +144,16 @@ def unfold_gram(  # noqa: PLR0913
     elif not fits and soft.any():
         errors = SquaredErrors(soft, ERROR_SHARE * slack)
         # Half the squared distance to the best lengths is at most the gap.
-        least = _solve(operator.without_stretch(), errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
-        error, error_bound, error_noise = errors.value(least.lengths), max(0.0, -least.bound), least.noise
-        center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
-    found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
+        least_errors = _solve(operator.without_stretch(), errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
+        error, error_bound, error_noise = (
+            errors.value(least_errors.lengths),
+            max(0.0, -least_errors.bound),
+            least_errors.noise,
+        )
+        center = np.where(soft & (np.abs(least_errors.lengths - 1) >= slack), least_errors.lengths, 1.0)
+    solution = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
     n_soft = int(soft.sum())
-    return replace(found, n_soft=n_soft, error=error, error_bound=error_bound, error_noise=error_noise)
+    return replace(solution, n_soft=n_soft, error=error, error_bound=error_bound, error_noise=error_noise)
 
 
 def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
@@ -188,10 +192,10 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
 
 
 class _Path:
-    """The central path of a program: where it is, in which coordinates, and with which precision it goes on.
+    """The central path of a program: the current iterate, its coordinates and its precision.
 
-    It begins in single precision if there are many lengths, goes on in double precision, and where rounding has taken
-    over in the coordinates of the latest root of the Gram matrix.
+    It begins in single precision if there are many lengths and continues in double precision. If rounding dominates, it
+    continues in the coordinates of the latest root of the Gram matrix.
     """
 
     def __init__(self, operator: GramOperator, term: LengthTerm) -> None:
@@ -203,11 +207,11 @@ class _Path:
         term.start(self.now.multipliers, self.now.complementarity / operator.order)
 
     def gap(self) -> float:
-        """Return the gap that the multipliers prove, or will once the lengths have what is asked."""
+        """Return the gap that the multipliers prove, once the lengths fulfill their constraints."""
         return self._term.gap(self.now.multipliers, self.now.complementarity, self.now.stretch)
 
     def step(self) -> bool:
-        """Go on; tell whether rounding let it."""
+        """Take a step; return False if rounding prevents it."""
         while True:
             n_bounds = self.operator.order + self._term.n_bounds
             mu = (self.now.complementarity + self._term.complementarity()) / n_bounds
@@ -228,7 +232,7 @@ class _Path:
         return self._term.residuals(self.now.lengths, self.now.multipliers)
 
     def _sharpen(self) -> bool:
-        """Go on in double precision, or in the coordinates of the present root; tell whether that is new."""
+        """Switch to double precision, or to the coordinates of the current root; return False if neither is new."""
         if self._dtype is np.float32:
             self._dtype = np.float64
             return True
@@ -237,7 +241,7 @@ class _Path:
         operator = self.operator.rooted(self.now.root)
         try:
             now = Iterate.at(operator, self.now.multipliers, np.eye(operator.order))
-        except np.linalg.LinAlgError:  # it was definite by rounding only
+        except np.linalg.LinAlgError:  # it was definite only by rounding
             return False
         self.coordinates = self.coordinates @ self.now.root
         self.operator, self.now, self._fresh = operator, now, True
@@ -247,7 +251,7 @@ class _Path:
 def _stepped(
     operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any
 ) -> tuple[Iterate, float] | None:
-    """Return the next iterate and the share of the Gram matrix's step, or None where rounding has taken over."""
+    """Return the next iterate and the length of the Gram matrix's step, or None if rounding dominates."""
     try:
         system = NewtonSystem(operator, now, dtype)
         affine = _step_lengths(system.affine(term), term)
@@ -261,7 +265,7 @@ def _stepped(
     while max(primal, dual) >= MIN_STEP_LENGTH:
         try:
             after = system.moved(primal, dual)
-        except np.linalg.LinAlgError:  # the way to the boundary was shorter
+        except np.linalg.LinAlgError:  # the boundary is nearer than estimated
             primal, dual = STEP_SHRINKAGE * primal, STEP_SHRINKAGE * dual
         else:
             term.advance(primal, dual)
@@ -275,11 +279,11 @@ def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float
     return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
 
 
-# The bound that multipliers of lengths prove for all Gram matrices.
+# The bound for all Gram matrices that the multipliers of lengths prove.
 
 ROUNDING_FACTOR = 10.0
-"""Multiple of the root of the number of terms that rounding of a sum of products stays below: each is as often up as
-down, and ten standard deviations do not occur."""
+"""Bound of the rounding of a sum of products, as a multiple of the root of the number of terms: rounding errors have
+random signs, and ten standard deviations do not occur."""
 
 RAISE_FACTOR, MAX_RAISES = 4.0, 40
 
@@ -296,7 +300,7 @@ def prove_bound(operator: GramOperator, term: LengthTerm, multipliers: FloatArra
     r"""Return the bound of multipliers u, raised evenly until :math:`\sum_e u_e b_e^\top b_e - W` is proven definite.
 
     The matrix is computed in orthonormal coordinates that follow the columns of the root (m, m), largest first, and
-    scaled by what rounding can make of its entries. Its lowest eigenvalue must exceed the rounding of all.
+    scaled by the possible rounding of its entries. Its lowest eigenvalue must exceed the total rounding.
     """
     turn = scipy.linalg.qr(root, mode="economic", pivoting=True)[0]
     dual = _ScaledDual(operator, operator.on_points(np.ascontiguousarray(turn)))
@@ -317,13 +321,13 @@ class _ScaledDual:
         self._run = operator.run
         self._ends = operator.ends(points)
         self._squares = np.square(self._ends)
-        # What the ends would be without cancellation, whose rounding they have.
+        # The size of the ends without cancellation, which determines their rounding.
         self._before = np.square(np.asarray(abs(operator.B) @ np.abs(points)))
         self._form = product(points.T, operator.stretch @ points, self._run)
         self._form_size = np.einsum("na,na->a", np.abs(points), np.abs(operator.stretch) @ np.abs(points))
 
     def lowest(self, multipliers: FloatArray) -> tuple[float, float, float]:
-        """Return the lowest eigenvalue, what it must exceed, and what equal multipliers 1 would add to it at most."""
+        """Return the lowest eigenvalue, its required minimum, and the maximum gain from equal multipliers of 1."""
         weights = np.abs(multipliers)
         exact = np.sqrt(weights @ self._squares + self._form_size) + np.finfo(float).tiny
         before = np.sqrt(weights @ self._before + self._form_size) + np.finfo(float).tiny

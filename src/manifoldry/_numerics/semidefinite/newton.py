@@ -13,18 +13,17 @@ from manifoldry._numerics.semidefinite.frames import FrameLayout
 from manifoldry._numerics.semidefinite.systems import NewtonProblem, NewtonStep, NewtonSystem
 
 SUFFICIENT_DECREASE = 0.01
-"""Share of the predicted decrease that a step has to reach (Armijo)."""
+"""Share of the predicted decrease that a step must reach (Armijo)."""
 
 
 @dataclass(frozen=True)
 class Damping:
     """Multiples of the identity added to Newton's matrix, in units of the problem.
 
-    The least makes moving all patches together, which costs nothing, definite. The damping grows by the factor
-    ``growth`` where the matrix is not positive definite or the step does not decrease the objective, and is divided by
-    ``decay`` from one iteration to the next. A positive ``restart`` is tried first where the matrix is not positive
-    definite; the damping that sufficed is then kept for one more iteration and, divided by ``growth``, becomes the next
-    restart.
+    ``least`` makes the matrix definite for a common shift of all patches, which has no cost. The damping grows by the
+    factor ``growth`` if the matrix is not positive definite or the step does not decrease the objective, and is divided
+    by ``decay`` in each iteration. A positive ``restart`` is tried first if the matrix is not positive definite; the
+    damping that sufficed is used for one more iteration and, divided by ``growth``, becomes the next restart.
     """
 
     least: float
@@ -36,7 +35,7 @@ class Damping:
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Where Newton's method ended: V, the objective by iterations, why, and whether no damping gave a decrease."""
+    """The end of Newton's method: V, the objective by iterations, the reason, and whether no damping helped."""
 
     V: FloatArray
     values: list[float]
@@ -45,7 +44,7 @@ class NewtonResult:
 
 
 class Newton:
-    """Newton's method, which remembers its damping from one objective to the next.
+    """Newton's method, which keeps its damping from one objective to the next.
 
     A step is halved up to ``max_halvings`` times before it is damped instead.
     """
@@ -60,8 +59,8 @@ class Newton:
     ) -> NewtonResult:
         """Minimize the objective from V until ``converged(system, decrease)``, the decrease predicted by the last step.
 
-        Steps return to orthonormal frames by the polar factor. Where the predicted decrease is lost in rounding they
-        are no longer damped but judged by the gradient, and end when it no longer falls.
+        Steps return to orthonormal frames by the polar factor. Once the predicted decrease is below rounding, steps are
+        not damped but accepted by the gradient, and end when it no longer falls.
         """
         system, value = problem.system(V), problem.value(V)
         values, decrease, polishing = [value], np.inf, False
@@ -70,22 +69,22 @@ class Newton:
                 return NewtonResult(system.V, values, Stop.CONVERGED)
             if not self.run.step(iteration, max_iter, f"objective {value:.6g}"):
                 return NewtonResult(system.V, values, Stop.ASKED)
-            found = self._step(problem, system, value)
-            if found is None:
+            step = self._step(problem, system, value)
+            if step is None:
                 if not np.isfinite(system.gradient_norm):
                     raise ValueError("The gradient is not finite; look for infinities in the data.")
                 self._damping = self._schedule.least
                 return NewtonResult(system.V, values, Stop.CONVERGED, stalled=True)
-            there, reached, decrease = found
-            # The system before lives on until the next is factored, or its memory would be paged in anew at every step.
-            before, system = system, problem.system(there)
+            end, end_value, decrease = step
+            # Keep the previous system until the next is factored: otherwise its memory is paged in again at every step.
+            before, system = system, problem.system(end)
             if decrease <= problem.rounding(before.V, value):
-                flatter = np.isfinite(reached) and system.gradient_norm < before.gradient_norm
+                flatter = np.isfinite(end_value) and system.gradient_norm < before.gradient_norm
                 if not flatter and (polishing or self._damping == self._schedule.least):
                     return NewtonResult(before.V, values, Stop.CONVERGED)
                 polishing, self._damping, self._indefinite = True, self._schedule.least, False
                 system = system if flatter else before
-            value = min(reached, value)
+            value = min(end_value, value)
             values.append(value)
         return NewtonResult(system.V, values, Stop.CONVERGED if converged(system, decrease) else Stop.LIMIT)
 
@@ -105,20 +104,20 @@ class Newton:
                 continue
             if self._indefinite:
                 self._restart = self._damping / schedule.growth
-            found = self._search(problem, system, step, value)
-            if found is not None:
-                return (*found, step.decrease)
+            end = self._search(problem, system, step, value)
+            if end is not None:
+                return (*end, step.decrease)
             self._damping *= schedule.growth
         return None
 
     def _search(
         self, problem: NewtonProblem, system: NewtonSystem, step: NewtonStep, value: float
     ) -> tuple[FloatArray, float] | None:
-        """Return a place along the step where the objective is sufficiently lower, and its value there."""
+        """Return a point along the step where the objective is sufficiently lower, and its value there."""
         correction = system.correction(step)
         if step.decrease <= problem.rounding(system.V, value):
-            there = self.layout.orthonormal(system.V + step.move + (0.0 if correction is None else correction))
-            return there, problem.value(there)
+            end = self.layout.orthonormal(system.V + step.move + (0.0 if correction is None else correction))
+            return end, problem.value(end)
         for length in self._lengths:
             straight = system.V + length * step.move
             paths = [straight] if correction is None else [straight + length**2 * correction, straight]
@@ -135,5 +134,5 @@ def leave_saddle(
 ) -> FloatArray | None:
     """Return V moved along a direction of negative curvature by the first of the lengths that lowers the value."""
     ends = (layout.orthonormal(V + length * direction) for length in lengths)
-    here = value(V)
-    return next((end for end in ends if value(end) < here), None)
+    start_value = value(V)
+    return next((end for end in ends if value(end) < start_value), None)

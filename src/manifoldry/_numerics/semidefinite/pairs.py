@@ -1,4 +1,4 @@
-"""Pairs of points and their distances, and points refined until they keep them."""
+"""Pairs of points and their distances, and points refined until they preserve them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import scipy.sparse as sp
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph, Spectrum, Stop, Trace
 from manifoldry._numerics.linalg import definite_factor
-from manifoldry._numerics.semidefinite.barrier import Bands
 from manifoldry._numerics.semidefinite.barrier_path import Stretched
+from manifoldry._numerics.semidefinite.frames import Bands
 from manifoldry._numerics.semidefinite.interior import unfold_gram
 
 MIN_LENGTH_SHARE = 1e-3
-"""Shorter distances, as a share of the median, count as this: those of duplicates would have no relative error."""
+"""Minimum distance, as a share of the median: distances of duplicates would have no relative error."""
 
 MAX_LENGTH_RATIO = 2e6
-"""Longest distance over the median up to which programs are solved: with one entry of 1e6 among 40 normal rows all
-were, with 1e7 one in four had no factor, and with 1e12 values passed their bounds."""
+"""Maximum ratio of the longest distance to the median: with one entry of 1e6 among 40 normal rows all programs were
+solved, with 1e7 25 % had no factor, and with 1e12 values passed their bounds."""
 
 REFINE_TOL = 1e-9
 """Decrease in one step of the refinement, relative to the variance term, at which it ends."""
@@ -28,7 +28,7 @@ REFINE_TOL = 1e-9
 
 @dataclass(frozen=True)
 class PairDistances:
-    """Pairs (i, j) of points and the positive distances between them: to be kept, or to be stretched relative to."""
+    """Pairs (i, j) of points and the positive distances between them, to be preserved or stretched."""
 
     i: IntArray
     j: IntArray
@@ -39,31 +39,31 @@ class PairDistances:
     def of(cls, i: IntArray, j: IntArray, lengths: FloatArray, n_points: int) -> PairDistances:
         """Build from distances that may be zero."""
         lengths = np.asarray(lengths, dtype=np.float64)
-        usual = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
+        median = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
         longest = float(lengths.max(initial=0.0))
-        if longest > MAX_LENGTH_RATIO * usual:
+        if longest > MAX_LENGTH_RATIO * median:
             raise ValueError(
-                f"The longest of the distances to keep is {longest / usual:.0e} times their median: a program of both "
+                f"The longest of the distances to keep is {longest / median:.0e} times their median: such a program "
                 "cannot be solved in double precision. Check X for wrong entries and for columns of different units."
             )
-        return cls(i, j, np.maximum(lengths, MIN_LENGTH_SHARE * usual), n_points)
+        return cls(i, j, np.maximum(lengths, MIN_LENGTH_SHARE * median), n_points)
 
     @classmethod
     def of_graph(cls, graph: NeighborGraph) -> PairDistances:
         """Build from the edges of a symmetric graph."""
         rows = graph.rows()
-        once = rows < graph.indices
-        return cls.of(rows[once], graph.indices[once], graph.lengths[once], graph.n_points)
+        upper = rows < graph.indices
+        return cls.of(rows[upper], graph.indices[upper], graph.lengths[upper], graph.n_points)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def only(self, kept: Array) -> PairDistances:
+    def only(self, mask: Array) -> PairDistances:
         """Return some of the pairs."""
-        return PairDistances(self.i[kept], self.j[kept], self.lengths[kept], self.n_points)
+        return PairDistances(self.i[mask], self.j[mask], self.lengths[mask], self.n_points)
 
     def dimensions(self, spectrum: Spectrum, lost: float) -> int:
-        """Return how many of the axes it takes that no squared relative length loses more than ``lost``."""
+        """Return the number of axes needed so that no squared relative length loses more than ``lost``."""
         axes = spectrum.vectors * np.sqrt(np.maximum(spectrum.values, 0.0))
         squares = np.square(self.of_points(axes))[:, ::-1]
         without = np.cumsum(squares, axis=1).max(axis=0, initial=0.0)[::-1]  # axis k and those after it
@@ -74,12 +74,12 @@ class PairDistances:
         return (Q[self.i] - Q[self.j]) / self.lengths[:, None]
 
     def matrix(self, images: sp.csr_array | None = None) -> sp.csr_array:
-        """Return the sparse matrix that takes V to the relative differences of the points ``images @ V``, or V."""
+        """Return the sparse matrix that maps V to the relative differences of the points ``images @ V``, or V."""
         images = sp.eye_array(self.n_points, format="csr") if images is None else images
         return sp.csr_array(sp.diags_array(1 / self.lengths) @ (images[self.i] - images[self.j]))
 
     def bands(self, slack: float | None, images: sp.csr_array | None = None) -> Bands:
-        """Return squared relative lengths kept within ``slack`` of 1; without a slack only not exceeded."""
+        """Return bands of squared relative lengths within ``slack`` of 1; without a slack, at most 1."""
         ones = np.ones(len(self))
         if slack is None:
             return Bands(self.matrix(images), -np.inf * ones, ones)
@@ -90,9 +90,9 @@ def refine(pairs: PairDistances, Y: FloatArray, weight: float, max_iter: int, ru
     r"""Return points moved until they keep their distances, while a weak variance term pulls them apart.
 
     Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients (Polak-Ribière).
-    The preconditioner is the Laplacian of the pairs, which keeps the number of steps from growing with the number of
-    points. Along a line the function is a quartic, whose minimum is found exactly. ``weight`` is by how much the
-    variance term lengthens squared distances on the whole, relative.
+    The preconditioner is the Laplacian of the pairs, so the number of steps does not grow with the number of points.
+    Along a line the function is a quartic, whose minimum is computed exactly. ``weight`` is the mean relative increase
+    of squared distances by the variance term.
     """
     B = pairs.matrix()
     laplacian = sp.csc_array(B.T @ B)
@@ -141,21 +141,21 @@ def _line_minimum(ends: FloatArray, along: FloatArray, Y: FloatArray, move: Floa
             0.0,
         ]
     )
-    turns = np.roots(np.polyder(quartic))
-    turns = np.append(turns[np.abs(turns.imag) <= 1e-6 * np.abs(turns)].real, 0.0)
-    return float(turns[np.argmin(np.polyval(quartic, turns))])
+    stationary = np.roots(np.polyder(quartic))
+    stationary = np.append(stationary[np.abs(stationary.imag) <= 1e-6 * np.abs(stationary)].real, 0.0)
+    return float(stationary[np.argmin(np.polyval(quartic, stationary))])
 
 
 # The largest variance of points over all their Gram matrices, in any number of dimensions.
 
 MAX_GRAM_PAIRS = 9000
-"""Kept distances up to which the program is solved over all Gram matrices, in some 20 steps of a dense factorization of
-that order each: 2,400 points of a surface with 6 neighbors, in minutes. In low rank 178 wines reached half the variance
-that is possible, and nothing was proven."""
+"""Maximum number of distances for which the program is solved over all Gram matrices, in about 20 steps with a dense
+factorization of that order each: 2,400 points on a surface with 6 neighbors take minutes. In low rank, 178 wines
+reached half the possible variance, and nothing was proven."""
 
 MIN_DIMENSION_SHARE = 1e-6
-"""Dimensions with less than this share of the largest variance do not count in the rank: the central path leaves every
-dimension some variance, in proportion to the gap."""
+"""Dimensions with less than this share of the largest variance do not count in the rank: on the central path every
+dimension has some variance, in proportion to the gap."""
 
 
 def unfold_points(
@@ -168,41 +168,41 @@ def unfold_points(
     form: FloatArray | None = None,
     at_most: bool = False,
 ) -> Stretched:
-    r"""Maximize the variance of points with their distances as well kept as they can be, in any rank.
+    r"""Maximize the variance of points with their distances preserved as well as possible, in any rank.
 
-    Nothing sees where the points are together, so the first is put at the origin. The others' Gram matrix A is then
-    free to be any of order n - 1, each squared length is :math:`b_e A b_e^\top` for a row b_e of full column rank
-    together, and the variance is :math:`\operatorname{tr} A - 1^\top A 1 / n`: a program for `unfold_gram`, of n - 1
-    dimensions and a multiplier for every pair.
+    A common shift changes nothing, so the first point is put at the origin. The Gram matrix A of the others is
+    arbitrary of order n - 1, each squared length is :math:`b_e A b_e^\top`, the rows b_e together have full column
+    rank, and the variance is :math:`\operatorname{tr} A - 1^\top A 1 / n`: a program for `unfold_gram` with a
+    multiplier for every pair.
 
     Parameters
     ----------
     pairs : PairDistances
         The distances to keep, of a connected graph.
     run : Run
-        Progress; a callback that asks to stop gets what is reached.
+        Progress; if a callback asks to stop, the current solution is returned.
     slack, tol : float
         Half-width of the bands of squared relative lengths, and the relative gap at which to stop.
     fits : bool
         Whether points with these distances are known to exist.
     form : ndarray of shape (n, n), optional
-        What to maximize instead of the variance: W of :math:`\operatorname{tr}(W A)`, with rows that sum to zero.
+        W of :math:`\operatorname{tr}(W A)`, to maximize instead of the variance; its rows sum to zero.
     at_most : bool
-        Whether distances are only not to be exceeded: squared relative lengths from 0 to 1, in place of the slack.
+        Whether distances are only bounded from above: squared relative lengths from 0 to 1, instead of the slack.
     """
     n = pairs.n_points
     run.announce(f"multipliers of {len(pairs)} pairs", 24 * len(pairs) ** 2, "fit a sample and transform the rest")
-    away = sp.eye_array(n, format="csr")[:, 1:]
+    basis = sp.eye_array(n, format="csr")[:, 1:]
     form = np.eye(n) - 1 / n if form is None else form
     settings: Any = {"slack": slack, "tol": tol, "fits": fits, "at_most": at_most}
-    found = unfold_gram(form, pairs.matrix(), run, basis=away, **settings)
-    values = np.linalg.eigvalsh(found.root.T @ found.root)
+    solution = unfold_gram(form, pairs.matrix(), run, basis=basis, **settings)
+    values = np.linalg.eigvalsh(solution.root.T @ solution.root)
     rank = int((values > MIN_DIMENSION_SHARE * values[-1]).sum())
     return Stretched(
-        found.root,
-        found.certificate(rank, tol),
-        Trace(found.objective, found.stop),
-        found.multipliers,
-        float(np.mean(np.square(np.maximum(found.lengths - 1, 0.0) if at_most else found.lengths - 1))),
-        found.error_certificate(rank, tol, slack),
+        solution.root,
+        solution.certificate(rank, tol),
+        Trace(solution.objective, solution.stop),
+        solution.multipliers,
+        float(np.mean(np.square(np.maximum(solution.lengths - 1, 0.0) if at_most else solution.lengths - 1))),
+        solution.error_certificate(rank, tol, slack),
     )

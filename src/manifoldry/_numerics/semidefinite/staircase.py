@@ -1,4 +1,4 @@
-"""The Riemannian staircase: place patches in few dimensions, and in more as long as the dual matrix says they help."""
+"""The Riemannian staircase: place patches in few dimensions, and in more as long as the dual matrix shows a gain."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ CONSTRAINED_DAMPING = replace(PLACEMENT_DAMPING, decay=10.0)
 """With distances the damping decays more slowly: the active set changes from step to step."""
 
 START_EIGENVALUE_RATIO = 4.0
-"""Eigenvalues up to this many times that of the patches' own dimension give columns of the start."""
+"""Eigenvalues up to this many times that at the patches' dimension give columns of the start."""
 
 PENALTY_GROWTH, SUFFICIENT_ERROR_DECREASE = 4.0, 0.25
-"""Factor of the penalty where the errors have not fallen to this share."""
+"""Factor of the penalty if the errors have not fallen to this share."""
 
 MAX_PENALTY = 1e8
-"""The penalty, in units of the problem, at which distances that are still not kept must contradict each other."""
+"""Penalty, in units of the problem, above which distances that are still violated must contradict each other."""
 
 MIN_ERROR_DECREASE = 0.9
-"""If more dimensions leave more than this share of the error they will not help."""
+"""If more dimensions leave more than this share of the error, they do not help."""
 
 INEXACTNESS = 1e-2
 """Gradient, as a share of the distances' error, at which a step of the method of multipliers ends."""
@@ -44,7 +44,7 @@ INEXACTNESS = 1e-2
 
 @dataclass(frozen=True)
 class Placement:
-    """Rigid patches placed, and the proof.
+    """The placement of rigid patches, and its proof.
 
     The point f of patch i goes to ``f @ frames[i] + shifts[i]``; ``frames`` (c, r, p) have rows of zeros beyond the
     patch's own dimension. ``multipliers`` are those of the distances' relative errors: zero where a bound is not
@@ -61,8 +61,8 @@ class Placement:
 def spectral_start(quadratic: sp.csr_array, layout: FrameLayout, max_rank: int | None = None) -> FloatArray:
     r"""Return frames rounded from the lowest eigenvectors of :math:`K = L_X - Z L_G^\dagger Z^\top`, and shifts.
 
-    For patches that fit together without error these eigenvectors, with eigenvalue zero, are the solution. Where the
-    eigenvalues rise slowly more of them are taken than the patches have dimensions, up to twice as many.
+    For patches that fit together without error these eigenvectors, with eigenvalue zero, are the solution. If the
+    eigenvalues rise slowly, up to twice as many are used as the patches have dimensions.
     """
     unit = layout.mean_diagonal(quadratic)
     none = sp.csc_array((layout.n_rows, layout.n_rows))
@@ -114,19 +114,19 @@ def place(
     sizes : ndarray of shape (c,)
         Dimension of each patch.
     run : Run
-        Progress; a callback that asks to stop gets the placement reached.
+        Progress; if a callback asks to stop, the current placement is returned.
     start : ndarray of shape (m, p), optional
         Initial frames and shifts; the lowest eigenvectors otherwise.
     distances : DistanceConstraints, optional
-        Squared distances to keep or not to exceed.
+        Squared distances to preserve or not to exceed.
     max_rank : int, optional
-        Maximum number of dimensions; the certificate then tells what that costs. None for as many as are needed.
+        Maximum number of dimensions; the certificate then shows its cost. None for as many as needed.
     tol : float
         The gradient at which to stop, relative to the mean diagonal of Q.
     """
     layout = FrameLayout(np.asarray(sizes))
     with run.stage("placement"), run.stoppable():
-        # The matrices are sparse or small: threads of BLAS would only wait for each other.
+        # The matrices are sparse or small, so BLAS threads would only wait for each other.
         task = (sp.csr_array(quadratic), layout, start, distances, max_rank, tol, run)
         return run.map(_staircase, [task], blas=True)[0]
 
@@ -140,7 +140,7 @@ def _staircase(
     tol: float,
     run: Run,
 ) -> Placement:
-    """Minimize, certify, and add dimensions as long as the dual matrix says that they would help."""
+    """Minimize, certify, and add dimensions as long as the dual matrix shows that they help."""
     V = spectral_start(quadratic, layout, max_rank) if start is None else layout.orthonormal(start)
     multipliers = np.zeros(0 if distances is None else len(distances.squares))
     unit = layout.mean_diagonal(quadratic)
@@ -152,8 +152,8 @@ def _staircase(
         path += values
         certificate = certify_placement(lagrangian, layout, V)
         full = max_rank is not None and V.shape[1] >= max_rank
-        enough = distances is not None and distances.loose and _lacking(certificate) <= distances.tol * unit
-        if certificate.optimal or enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
+        close_enough = distances is not None and distances.loose and _lacking(certificate) <= distances.tol * unit
+        if certificate.optimal or close_enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
             break
         contradicted = distances is not None and stop is Stop.LIMIT
         higher = _in_more_dimensions(lagrangian, layout, V, max_rank)
@@ -167,33 +167,33 @@ def _staircase(
 
 
 def _lacking(certificate: Certificate) -> float:
-    """Return by how much the dual matrix may miss being positive semidefinite."""
+    """Return how far the dual matrix may be from positive semidefinite."""
     return np.inf if certificate.smallest is None else -certificate.smallest
 
 
 def _minimize(
     lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run
 ) -> tuple[FloatArray, AugmentedLagrangian, Stop, list[float]]:
-    """Minimize by Newton's method; with distances, by the method of multipliers until they are kept."""
-    wanted = lagrangian.distances
-    if wanted is None:
-        found = _newton(lagrangian, layout, V, tol, run)
-        # The shifts once more, exactly: what they lack would be magnified in the dual matrix.
-        return best_shifts(lagrangian.quadratic, layout, found.V), lagrangian, found.stop, found.values
+    """Minimize by Newton's method; with distances, by the method of multipliers until they are satisfied."""
+    distances = lagrangian.distances
+    if distances is None:
+        result = _newton(lagrangian, layout, V, tol, run)
+        # Compute the shifts again, exactly: their errors would be magnified in the dual matrix.
+        return best_shifts(lagrangian.quadratic, layout, result.V), lagrangian, result.stop, result.values
     unit = layout.mean_diagonal(lagrangian.quadratic)
-    worth = COMPLEMENTARITY_TOL * wanted.tol * unit * max(layout.n_frame_rows, 1)
-    final = INEXACTNESS * wanted.tol if wanted.loose else tol
+    max_complementarity = COMPLEMENTARITY_TOL * distances.tol * unit * max(layout.n_frame_rows, 1)
+    final = INEXACTNESS * distances.tol if distances.loose else tol
     values, last, current = [], 1.0, max(final, INEXACTNESS)
     for _ in range(MAX_MULTIPLIER_STEPS):
-        found = _newton(lagrangian, layout, V, current, run)
-        V = found.V
+        result = _newton(lagrangian, layout, V, current, run)
+        V = result.V
         values.append(lagrangian.objective(V))
-        if found.stop is Stop.ASKED:
+        if result.stop is Stop.ASKED:
             return V, lagrangian, Stop.ASKED, values
-        if found.stop is Stop.LIMIT:  # the multipliers of a place that is no minimum would mislead
+        if result.stop is Stop.LIMIT:  # the multipliers are meaningless away from a minimum
             continue
-        multipliers, error = lagrangian.next_multipliers(V), wanted.violation(V)
-        if error <= wanted.tol and abs(float(multipliers @ wanted.errors(V))) <= worth:
+        multipliers, error = lagrangian.next_multipliers(V), distances.violation(V)
+        if error <= distances.tol and abs(float(multipliers @ distances.errors(V))) <= max_complementarity:
             if current == final:
                 return V, lagrangian, Stop.CONVERGED, values
             current = final
@@ -230,5 +230,5 @@ def _in_more_dimensions(
     # Unit length per frame on average, so that a step of 1 turns the frames by a radian or so.
     directions = directions * np.sqrt(layout.n_patches) / np.linalg.norm(directions[: layout.n_frame_rows], axis=0)
     flat = np.pad(V, ((0, 0), (0, directions.shape[1])))
-    aside = np.pad(directions, ((0, 0), (V.shape[1], 0)))
-    return leave_saddle(lagrangian.value, layout, flat, aside, 0.5 ** np.arange(1, 27))
+    off_plane = np.pad(directions, ((0, 0), (V.shape[1], 0)))
+    return leave_saddle(lagrangian.value, layout, flat, off_plane, 0.5 ** np.arange(1, 27))

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from manifoldry._core.values import Array, FloatArray
 from manifoldry._numerics.linalg import Factor, definite_factor, proven_factor
-from manifoldry._numerics.semidefinite.barrier import Barrier, Misfit
 from manifoldry._numerics.semidefinite.frames import (
+    Barrier,
     FrameLayout,
+    Misfit,
     reduced,
     reduced_outer_products,
     tangent_basis,
@@ -22,18 +23,18 @@ from manifoldry._numerics.semidefinite.frames import (
 )
 
 LAGRANGIAN_ROUNDING, LENGTH_ROUNDING = 1e-13, 1e-15
-"""Rounding errors of values: of a Lagrangian as a share of the sum of its terms' sizes, of others of the value."""
+"""Rounding errors of values: for a Lagrangian as a share of the sum of its terms' sizes, otherwise of the value."""
 
 MAX_FACTORED_ROW = 300
-"""Nonzero entries per row of Newton's matrix from which on conjugate gradients are faster than a factor."""
+"""Nonzero entries per row of Newton's matrix above which conjugate gradients are faster than a factor."""
 
 MAX_CG_STEPS = 300
 CG_TOL, CONSTRAINED_CG_TOL = 0.1, 0.5
-"""Largest relative residual of conjugate gradients: without distances, and with distances, where the active set changes
-from step to step and many rough steps are better than few good ones."""
+"""Maximum relative residual of conjugate gradients: without distances, and with distances, where the active set changes
+in each step and many rough steps are better than few accurate ones."""
 
 PRECONDITIONER_AGE = 10
-"""Steps after which the preconditioner is computed anew for the active set."""
+"""Steps after which the preconditioner is recomputed for the active set."""
 
 PRECONDITIONER_SHIFT = 1e-6
 """Added to the diagonal of the preconditioner, in units of the problem."""
@@ -51,8 +52,8 @@ class FactoredSystem:
     """Newton's equation in an orthonormal basis of the tangent space, solved by a factor.
 
     ``slope`` is half the Riemannian gradient at V, ``hessian(basis)`` half the Riemannian Hessian in a basis, ``unit``
-    what the damping is multiplied by. A ``centered`` Hessian holds for steps that leave the mean shift where it is;
-    moving all has curvature -1 in it. ``curving`` returns the second-order change of the gradient along a move.
+    the unit of the damping. A ``centered`` Hessian holds for steps that do not change the mean shift; a common shift
+    has curvature -1 in it. ``curving`` returns the second-order change of the gradient along a move.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class FactoredSystem:
         return NewtonStep(self._move(step), -2 * float(self.right @ step), factor)
 
     def correction(self, step: NewtonStep) -> FloatArray | None:
-        """Return what to add with the square of the step's length to take back the second-order change of lengths."""
+        """Return the second-order correction of a step, which compensates the second-order change of lengths."""
         if self._curving is None or step.factor is None:
             return None
         return self._move(-step.factor.solve(self.basis.T @ self._curving(step.move).ravel()))
@@ -165,7 +166,7 @@ NewtonSystem = FactoredSystem | IterativeSystem
 
 
 class LagrangianProblem:
-    """An augmented Lagrangian to be minimized over frames and shifts, from V on."""
+    """An augmented Lagrangian to be minimized over frames and shifts, starting at V."""
 
     def __init__(self, lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray) -> None:
         self.value, self.unit = lagrangian.value, layout.mean_diagonal(lagrangian.quadratic)
@@ -240,20 +241,20 @@ class LengthProblem:
 NewtonProblem = LagrangianProblem | LengthProblem
 
 
-# The objective of a placement: a quadratic form, and the augmented Lagrangian of distances that have to be kept.
+# The objective of a placement: a quadratic form, and the augmented Lagrangian of constraints on distances.
 
 DISTANCE_TOL = 1e-6
-"""Relative error of squared distances that counts as none."""
+"""Relative error of squared distances that counts as zero."""
 
 
 @dataclass(frozen=True)
 class DistanceConstraints:
-    r"""Wanted squared distances :math:`|b_e V|^2 = s_e`, or :math:`\le s_e`, or :math:`\ge s_e`.
+    r"""Constraints on squared distances :math:`|b_e V|^2 = s_e`, or :math:`\le s_e`, or :math:`\ge s_e`.
 
-    Row :math:`b_e` of ``differences`` gives the difference of two points as a combination of the rows of V; ``upper``
-    and ``lower`` (default: none) tell where :math:`s_e` is only such a bound. ``tol`` is the largest error of a squared
-    distance, relative to its unit; above the default it also loosens those of gradient and optimality: for a start of
-    another problem.
+    Row :math:`b_e` of ``differences`` is the difference of two points as a combination of the rows of V; ``upper`` and
+    ``lower`` (default: none) mark where :math:`s_e` is only a bound. ``tol`` is the maximum error of a squared
+    distance, relative to its unit; above the default it also relaxes the gradient and optimality tolerances, for a
+    rough start of another problem.
     """
 
     differences: sp.csr_array
@@ -279,7 +280,7 @@ class DistanceConstraints:
 
     @cached_property
     def units(self) -> FloatArray:
-        """What an error is relative to: the wanted square, or the median one where that is zero."""
+        """Unit of the errors: the squared distance, or the median one if that is zero."""
         positive = self.squares[self.squares > 0]
         return np.where(self.squares > 0, self.squares, np.median(positive) if len(positive) else 1.0)
 
@@ -289,7 +290,7 @@ class DistanceConstraints:
         return (lengths - self.squares) / self.units
 
     def violation(self, V: FloatArray) -> float:
-        """Return the largest relative error of a square that its bound does not allow."""
+        """Return the largest relative violation of a constraint."""
         return float(np.abs(np.clip(self.errors(V), self.min_multipliers, self.max_multipliers)).max(initial=0.0))
 
     def active(self, multipliers: FloatArray) -> Array:

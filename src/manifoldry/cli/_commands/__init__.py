@@ -1,4 +1,4 @@
-"""The command line: ``manifoldry COMMAND``, a module per command."""
+"""The commands of ``manifoldry``, one module each."""
 
 from manifoldry.cli._main import main
 

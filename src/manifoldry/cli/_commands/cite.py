@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from importlib.resources import files
 
 import click
 
 from manifoldry import __version__
+from manifoldry._core.docstrings import bibliography, bibtex_entries
 from manifoldry.cli._options import complete_methods, json_option
 
 
@@ -15,11 +15,11 @@ from manifoldry.cli._options import complete_methods, json_option
 @click.argument("names", nargs=-1, shell_complete=complete_methods, metavar="[METHOD]...")
 @json_option
 def cite(names: tuple[str, ...], as_json: bool) -> None:
-    """Print what to cite, as BibTeX: the papers of the methods that were used, and the library.
+    """Print what to cite as BibTeX: the papers of the given methods, and the library.
 
-    manifoldry cite ipa umap >> paper.bib
+    Example: manifoldry cite ipa umap >> paper.bib
     """
-    from manifoldry.cli._cards import find_card
+    from manifoldry.cli._methods import find_card
     from manifoldry.cli._text import json_text
 
     cards = list({card.name: card for card in map(find_card, names)}.values())
@@ -37,8 +37,6 @@ def cite(names: tuple[str, ...], as_json: bool) -> None:
     click.echo("\n\n".join([LIBRARY_ENTRY, *(entries[key] for key in keys)]))
 
 
-# What to cite: the papers of the methods and the library itself, as BibTeX.
-
 LIBRARY_ENTRY = f"""\
 @software{{manifoldry,
   author  = {{{{The manifoldry developers}}}},
@@ -46,23 +44,9 @@ LIBRARY_ENTRY = f"""\
   version = {{{__version__}}},
   year    = {{2026}},
 }}"""
-"""How the library itself is cited."""
-
-
-def bibliography(text: str) -> dict[str, dict[str, str]]:
-    """Return the fields of every BibTeX entry by its key; braces that protect capitals are dropped."""
-    pattern = re.compile(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", flags=re.MULTILINE)
-    return {
-        key: {name: re.sub(r"[{}]", "", value).replace("--", "–") for name, value in pattern.findall(body)}
-        for key, body in bibtex_entries(text).items()
-    }
-
-
-def bibtex_entries(text: str) -> dict[str, str]:
-    """Return every entry of a BibTeX file as it stands there, by its key."""
-    return {found[1]: found[0] for found in re.finditer(r"^@\w+\{(\w+),\n.*?^\}", text, flags=re.MULTILINE | re.DOTALL)}
+"""The BibTeX entry of the library itself."""
 
 
 def references() -> str:
-    """Return the text of the BibTeX file with all papers that the library cites, as it is installed."""
+    """Return the installed BibTeX file with all papers that the library cites."""
     return (files("manifoldry.data") / "references.bib").read_text(encoding="utf-8")

@@ -10,16 +10,16 @@ INSTALLATION = {
     "zsh": 'eval "$(manifoldry completion zsh)"   # in ~/.zshrc, after compinit',
     "fish": "manifoldry completion fish > ~/.config/fish/completions/manifoldry.fish",
 }
-"""What makes the completion permanent, by shell."""
+"""How to enable the completion permanently, by shell."""
 
 
 @click.command()
 @click.argument("shell", metavar="SHELL", type=click.Choice(tuple(INSTALLATION)))
 def completion(shell: str) -> None:
-    """Print the script by which a shell completes commands, options, methods and files.
+    """Print a script that completes commands, options, methods and files in a shell.
 
-    For good: eval "$(manifoldry completion bash)" in ~/.bashrc, eval "$(manifoldry completion zsh)" in ~/.zshrc, or
-    manifoldry completion fish > ~/.config/fish/completions/manifoldry.fish
+    To enable it permanently: eval "$(manifoldry completion bash)" in ~/.bashrc, eval "$(manifoldry completion zsh)" in
+    ~/.zshrc, or manifoldry completion fish > ~/.config/fish/completions/manifoldry.fish
     """
     from manifoldry.cli._main import COMPLETION_VARIABLE, program
 
@@ -27,4 +27,4 @@ def completion(shell: str) -> None:
     assert kind is not None
     complete = kind(program, {}, "manifoldry", COMPLETION_VARIABLE)
     click.echo(f"# {INSTALLATION[shell]}")
-    click.echo(ShellComplete.source(complete))  # bash's own first runs bash to ask for its version
+    click.echo(ShellComplete.source(complete))  # skips BashComplete.source, which runs bash to get its version

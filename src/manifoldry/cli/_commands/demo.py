@@ -12,12 +12,12 @@ import click
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo"),
-    help="Folder of the pictures and the report.",
+    help="Folder for the pictures and the report.",
     show_default=True,
 )
 @click.option("--n", type=int, default=1500, help="Number of points.", show_default=True)
 def demo(out: Path, n: int) -> None:
-    """Unfold a Swiss roll by every method: figures on the screen, pictures and a report in a folder."""
+    """Unfold a Swiss roll with every method: print scores, save pictures and a report."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -21,55 +21,53 @@ if TYPE_CHECKING:
     "--model",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="A model that was fitted to the data: diagnose it, not the data alone.",
+    help="Saved model that was fitted to the data; diagnose the model instead of the data.",
 )
 @reading_options
 @seed_option
 @json_option
 @click.pass_context
 def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Reading, seed: int, as_json: bool) -> None:
-    """Say what there is to know about data before a fit, or about a fitted model.
+    """Check data before a fit, or a fitted model, and give advice.
 
-    Each finding is a sentence, and what to do. Rows with missing values are counted and left out, unless --missing says
-    otherwise.
+    Rows with missing values are counted and left out, unless --missing is given.
     """
     from manifoldry.cli._answers import diagnosis_text
-    from manifoldry.cli._flow.column_remarks import class_labels
-    from manifoldry.cli._flow.scaling import with_units
-    from manifoldry.cli._progress import watching
+    from manifoldry.cli._flow.tables import class_labels, with_units
+    from manifoldry.cli._progress import progress_reporter
     from manifoldry.cli._text import json_text
     from manifoldry.evaluation.diagnosis import diagnose as diagnosis_of
 
-    as_it_is = ctx.get_parameter_source("missing") is ParameterSource.DEFAULT and not reading.changes
-    with watching(shown=not as_json) as watch:
-        with watch.stage("read", f"reading {source}"):
+    keep_missing = ctx.get_parameter_source("missing") is ParameterSource.DEFAULT and not reading.changes
+    with progress_reporter(shown=not as_json) as reporter:
+        with reporter.stage("read", f"reading {source}"):
             if model is None:
-                table = reading.table(source, as_it_is=as_it_is)
+                table = reading.table(source, keep_missing=keep_missing)
                 reading = reading.scaled(table)
                 subjects: tuple[Any, ...] = (reading.prepare(table, seed)[0],)
             else:
-                subjects, table = _after(source, reading, model)
-        with watch.stage("diagnose", "diagnosing"):
-            same = subjects[-1].shape[1] == len(table.features)  # not so after --pca
-            names = table.features if same and reading.pca is None else None
-            found = diagnosis_of(*subjects, labels=class_labels(table), feature_names=names, random_state=seed)
-            found = with_units(found, reading.units, "problem")
+                subjects, table = _model_and_rows(source, reading, model)
+        with reporter.stage("diagnose", "diagnosing"):
+            unprojected = subjects[-1].shape[1] == len(table.features) and reading.pca is None
+            names = table.features if unprojected else None
+            diagnosis = diagnosis_of(*subjects, labels=class_labels(table), feature_names=names, random_state=seed)
+            diagnosis = with_units(diagnosis, reading.units, "problem")
     if as_json:
-        findings = [asdict(each) for each in found]
+        findings = [asdict(finding) for finding in diagnosis]
         click.echo(
-            json_text({"source": source, "subject": found.subject, "findings": findings, "remarks": table.remarks})
+            json_text({"source": source, "subject": diagnosis.subject, "findings": findings, "remarks": table.remarks})
         )
     else:
-        click.echo(diagnosis_text(found))
+        click.echo(diagnosis_text(diagnosis))
 
 
-def _after(source: str, reading: Reading, model: Path) -> tuple[tuple[Any, Any], Table]:
-    """Return the estimator of a model and the rows that it was fitted to, prepared as its pipeline does."""
+def _model_and_rows(source: str, reading: Reading, model: Path) -> tuple[tuple[Any, Any], Table]:
+    """Return the estimator of a saved model and the rows it was fitted to, prepared by its pipeline."""
     from manifoldry.cli._flow.transform import rows_for
     from manifoldry.data._models import load_model, read_metadata
 
     if reading.scale != "auto" or reading.pca is not None:
-        raise click.UsageError("The model prepares rows as its own: leave --scale and --pca out.")
+        raise click.UsageError("The model prepares the rows itself: leave out --scale and --pca.")
     fitted, metadata = load_model(model), read_metadata(model)
     table = rows_for(metadata, source, reading.options)
     if not hasattr(fitted, "steps"):

@@ -9,29 +9,29 @@ from manifoldry.cli._options import Reading, json_option, reading_options, seed_
 
 @click.command()
 @source_argument
-@click.option("--by-scale", is_flag=True, help="Also show how the dimension changes with the size of neighborhoods.")
-@click.option("--local", is_flag=True, help="Also tell whether parts of the data have different dimensions.")
+@click.option("--by-scale", is_flag=True, help="Also show how the dimension varies with the size of neighborhoods.")
+@click.option("--local", is_flag=True, help="Also check whether parts of the data have different dimensions.")
 @reading_options
 @seed_option
 @json_option
 def dimension(source: str, by_scale: bool, local: bool, reading: Reading, seed: int, as_json: bool) -> None:
-    """Estimate how many dimensions the data have, by several estimators, and say which of them count and why."""
+    """Estimate the intrinsic dimension of data with several estimators, and explain which of them are used."""
     from manifoldry.cli._answers import dimension_text
-    from manifoldry.cli._progress import watching
+    from manifoldry.cli._progress import progress_reporter
     from manifoldry.cli._text import json_text
     from manifoldry.evaluation import dimension as estimators
 
-    with watching(shown=not as_json) as watch:
-        with watch.stage("read", f"reading {source}"):
+    with progress_reporter(shown=not as_json) as reporter:
+        with reporter.stage("read", f"reading {source}"):
             table, X, _ = reading.prepared(source, seed)
-        with watch.stage("estimate", "estimating the dimension"):
-            found = estimators.consensus(X, random_state=seed)
+        with reporter.stage("estimate", "estimating the dimension"):
+            consensus = estimators.consensus(X, random_state=seed)
             scales = estimators.by_scale(X, random_state=seed) if by_scale else None
-            places = estimators.local(X, random_state=seed) if local else None
+            local_dimension = estimators.local(X, random_state=seed) if local else None
     if not as_json:
-        click.echo(dimension_text(found, scales, places))
+        click.echo(dimension_text(consensus, scales, local_dimension))
         return
     facts = ("value", "low", "high", "measured", "kind", "why", "used")
-    estimates = {name: {key: getattr(e, key) for key in facts[:3]} for name, e in found.estimates.items()}
-    answer = {"source": source, **{name: getattr(found, name) for name in facts}, "estimates": estimates}
-    click.echo(json_text({**answer, "by_scale": scales, "local": places, "remarks": table.remarks}))
+    estimates = {name: {key: getattr(e, key) for key in facts[:3]} for name, e in consensus.estimates.items()}
+    answer = {"source": source, **{name: getattr(consensus, name) for name in facts}, "estimates": estimates}
+    click.echo(json_text({**answer, "by_scale": scales, "local": local_dimension, "remarks": table.remarks}))

@@ -8,26 +8,25 @@ from typing import Any
 import click
 
 from manifoldry.cli._commands.compare import PURPOSE_NAMES, PurposeType
-from manifoldry.cli._flow.outputs import STANDARD_STREAM
-from manifoldry.cli._method_names import AUTO_CLASS
-from manifoldry.cli._method_options import MethodCommand
+from manifoldry.cli._methods import AUTO_CLASS
 from manifoldry.cli._options import (
+    MethodCommand,
     Reading,
-    block_options,
+    chunk_options,
     json_option,
     method_option,
     reading_options,
     seed_option,
     source_argument,
 )
-from manifoldry.cli._output_options import FileOptions, file_options, quiet_option
+from manifoldry.cli._outputs import STANDARD_STREAM, FileOptions, file_options, quiet_option
 
 
 class EmbedCommand(MethodCommand):
-    """The same, which remembers the arguments as they were given, for the record."""
+    """A `MethodCommand` that stores its arguments for the record."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments and parse them."""
+        """Store the arguments, then parse them."""
         ctx.meta["manifoldry.arguments"] = tuple(args)
         return super().parse_args(ctx, args)
 
@@ -38,14 +37,14 @@ class EmbedCommand(MethodCommand):
 @click.option(
     "--purpose",
     type=PurposeType(),
-    help=f"What auto chooses the method for: {', '.join(PURPOSE_NAMES)}.  [default: keep neighbors]",
+    help=f"Purpose for which auto chooses the method: {', '.join(PURPOSE_NAMES)}.  [default: keep neighbors]",
 )
 @file_options
-@click.option("--n-components", type=click.IntRange(1), metavar="N", help="Dimensions of the result.  [default: 2]")
+@click.option("--n-components", type=click.IntRange(1), metavar="N", help="Target dimension.  [default: 2]")
 @reading_options
-@block_options
+@chunk_options
 @seed_option
-@click.option("--n-jobs", type=int, metavar="N", help="Threads; the result does not depend on it.  [default: all]")
+@click.option("--n-jobs", type=int, metavar="N", help="Threads; do not affect the result.  [default: all]")
 @json_option
 @quiet_option
 def embed(  # noqa: PLR0913
@@ -55,7 +54,7 @@ def embed(  # noqa: PLR0913
     files: FileOptions,
     n_components: int | None,
     reading: Reading,
-    blocks: bool | None,
+    chunked: bool | None,
     resume: bool,
     seed: int,
     n_jobs: int | None,
@@ -63,21 +62,22 @@ def embed(  # noqa: PLR0913
     quiet: bool,
     parameters: dict[str, Any],
 ) -> None:
-    """Embed the rows of a file: coordinates, a model for new rows, a page to look at, and a record of the run.
+    """Embed the rows of a file: write coordinates, a model for new rows, an HTML report and a record of the run.
 
     FILE is a table (CSV, Parquet, Arrow, NPY, NPZ, MTX, .h5ad), a folder of images, the name of a built-in data set,
-    or - for standard input. Without --method several methods are compared and the best is taken. Ctrl-C while a method
-    iterates ends the fit with what it has reached; a second one ends the program. Large tables are read in blocks: PCA
-    and IPA are fitted to all rows, other methods to a sample, and all rows are placed; --resume goes on after a kill.
+    or - for standard input. Without --method, several methods are compared and the best is used. Ctrl-C during a fit
+    stops it with the result so far; a second one ends the program. Large tables are read in chunks: PCA and IPA are
+    fitted to all rows, other methods to a sample, and then all rows are transformed; --resume continues an interrupted
+    run.
     """
+    from manifoldry.cli._answers import summary_text
     from manifoldry.cli._flow.embed import embed as run_embed
-    from manifoldry.cli._flow.evaluation import summary_text
-    from manifoldry.cli._flow.task import EmbedTask
-    from manifoldry.cli._progress import watching
+    from manifoldry.cli._flow.fitting import EmbedTask
+    from manifoldry.cli._progress import progress_reporter
     from manifoldry.cli._text import json_text
 
     if purpose is not None and method != AUTO_CLASS[0]:
-        raise click.UsageError("--purpose is for --method auto, which chooses a method for it.")
+        raise click.UsageError("--purpose needs --method auto, which chooses a method for it.")
     outputs = files.outputs(source)
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
@@ -93,13 +93,13 @@ def embed(  # noqa: PLR0913
         n_components=n_components,
         seed=seed,
         n_jobs=n_jobs,
-        blocks=blocks,
+        chunked=chunked,
         resume=resume,
         command=("embed", *click.get_current_context().meta["manifoldry.arguments"]),
     )
     try:
-        with watching(shown=not (as_json or quiet)) as watch:
-            record = run_embed(task, watch)
+        with progress_reporter(shown=not (as_json or quiet)) as reporter:
+            record = run_embed(task, reporter)
     except KeyboardInterrupt as interrupted:
         click.echo(f"manifoldry: {interrupted}", err=True)
         raise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from manifoldry.cli._errors import tell
+from manifoldry.cli._messages import print_note
 from manifoldry.cli._options import MethodName, Reading, reading_options, seed_option, source_argument
 
 
@@ -19,17 +19,17 @@ from manifoldry.cli._options import MethodName, Reading, reading_options, seed_o
 @source_argument
 @reading_options
 @seed_option
-@click.option("--method", type=MethodName(), help="Method to begin with, beside PCA.")
-@click.option("--n-jobs", type=int, help="Threads of a fit.  [default: all]")
+@click.option("--method", type=MethodName(), help="First method, in addition to PCA.")
+@click.option("--n-jobs", type=int, help="Threads.  [default: all]")
 @click.option(
-    "--host", help="Address to listen on; any other than this one lets other machines in.  [default: 127.0.0.1]"
+    "--host", help="Address to listen on; others than the default admit other machines.  [default: 127.0.0.1]"
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port.  [default: a free one]")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
-    help="Where selected rows are saved.  [default: here]",
+    help="Folder for saved selections.  [default: the current folder]",
 )
 @click.option("--open/--no-open", "opened", default=True, help="Open the page in the browser.  [default: open]")
 def explore(  # noqa: PLR0913
@@ -43,24 +43,24 @@ def explore(  # noqa: PLR0913
     folder: Path,
     opened: bool,
 ) -> None:
-    """Look at FILE in the browser: change method and parameters, embed again, select rows and save them.
+    """Explore FILE in the browser: change method and parameters, embed again, select rows and save them.
 
-    The page is served on this machine only, at an address with a random token. Ctrl-C ends it.
+    The page is served on this machine only, at an address with a random token. Ctrl-C stops the server.
     """
     from manifoldry.cli._explore import LOOPBACK, ExploreServer, Session
-    from manifoldry.cli._progress import watching
+    from manifoldry.cli._progress import progress_reporter
 
-    with watching() as watch:
-        with watch.stage("read", f"reading {source}"):
+    with progress_reporter() as reporter:
+        with reporter.stage("read", f"reading {source}"):
             table, X, units = reading.prepared(source, seed)
-        with watch.stage("page", "looking at the data"):
+        with reporter.stage("page", "analyzing the data"):
             session = Session(table, X, units=units, folder=folder, seed=seed, n_jobs=n_jobs)
     if method is not None:
         session.embed({"method": method})
     with ExploreServer(session, host or LOOPBACK, port) as server:
         if host not in (None, LOOPBACK):
-            tell(f"whoever reaches {host} and knows the address sees the data.")
-        click.echo(f"{table.source}: {table.X.shape[0]:,} rows. Open {server.url} (Ctrl-C ends).")
+            print_note(f"anyone who can reach {host} and knows the address can see the data.")
+        click.echo(f"{table.source}: {table.X.shape[0]:,} rows. Open {server.url} (Ctrl-C stops the server).")
         with redirect_page(server.url) as page:
             if opened:
                 webbrowser.open(page.as_uri())
@@ -69,8 +69,6 @@ def explore(  # noqa: PLR0913
             except KeyboardInterrupt:
                 session.stop()
 
-
-# A page that leads to the live page, so that its address does not stand in the list of processes.
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
@@ -81,10 +79,10 @@ PAGE = """<!doctype html>
 
 @contextmanager
 def redirect_page(url: str) -> Iterator[Path]:
-    """Yield a page, readable by the user only, that leads to an address; it is gone when the block ends.
+    """Yield a temporary page, readable by the user only, that redirects to an address.
 
-    A browser is started with the address it shall open as an argument, which every user of the machine can read. The
-    address of a file tells nobody anything: its folder can be read by its owner only.
+    A browser gets the address to open as an argument, which every user of the machine can see in the process list. The
+    path of this page does not reveal the token.
     """
     with tempfile.TemporaryDirectory(prefix="manifoldry-") as folder:
         page = Path(folder) / "open.html"

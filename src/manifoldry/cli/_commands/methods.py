@@ -8,25 +8,25 @@ from manifoldry._core.registry import CLUSTERINGS, GIVES, METHODS
 from manifoldry.cli._options import complete_methods, json_option
 
 SHOW = "show"
-"""The word before names whose cards are wanted; a name alone is enough."""
+"""Optional word before the names of methods to describe."""
 
 
 @click.command()
 @click.argument("words", nargs=-1, shell_complete=complete_methods, metavar="[show NAME | WORDS]")
-@click.option("--family", metavar="NAME", help="Only of this family: geodesic, local, spectral, linear, unfolding, ...")
-@click.option("--gives", type=click.Choice(GIVES), multiple=True, help="Only those that give this; may be repeated.")
-@click.option("--problem", metavar="NAME", help="Only those that solve this: eigen, descent, semidefinite, ...")
+@click.option("--family", metavar="NAME", help="Only this family: geodesic, local, spectral, linear, unfolding, ...")
+@click.option("--gives", type=click.Choice(GIVES), multiple=True, help="Only methods with this capability; repeatable.")
+@click.option("--problem", metavar="NAME", help="Only this kind of problem: eigen, descent, semidefinite, ...")
 @json_option
 def methods(
     words: tuple[str, ...], family: str | None, gives: tuple[str, ...], problem: str | None, as_json: bool
 ) -> None:
-    """List the methods, find some, or tell all about one.
+    """List or search the methods, or describe one.
 
-    manifoldry methods ipa (or show ipa) tells all about a method. Other words are searched for: manifoldry methods
-    clusters noise lists the methods whose cards have both.
+    manifoldry methods ipa (or show ipa) describes a method. Other words are searched for: manifoldry methods clusters
+    noise lists the methods whose descriptions contain both words.
     """
     from manifoldry._core.registry import list_methods as all_methods
-    from manifoldry.cli._cards import card_facts, card_text, cards_text, find_card, matching
+    from manifoldry.cli._methods import card_facts, card_text, cards_text, find_card, matching
     from manifoldry.cli._text import json_text, wrapped
 
     filtered = bool(family or gives or problem)
@@ -37,22 +37,22 @@ def methods(
     if not cards:
         cards = matching(all_methods(), words, family=family or "", gives=gives, problem=problem or "")
     if not cards and len(words) == 1 and not filtered:
-        find_card(words[0])  # refuses it with the nearest name
+        find_card(words[0])  # raises an error with the closest name
     if not cards:
-        raise ValueError("No method has all of this; manifoldry methods lists them all.")
+        raise ValueError("No method matches; manifoldry methods lists all of them.")
     if as_json:
         click.echo(json_text([card_facts(card) for card in cards]))
     elif names:
         click.echo("\n\n".join(card_text(card) for card in cards))
     else:
         click.echo(cards_text(cards))
-        known = f"{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME tells all about one."
-        click.echo("\n".join(["", *wrapped(known), *wrapped(f"Clusterings: {', '.join(CLUSTERINGS)}.", "  ")]))
+        footer = f"{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME describes one."
+        click.echo("\n".join(["", *wrapped(footer), *wrapped(f"Clusterings: {', '.join(CLUSTERINGS)}.", "  ")]))
 
 
 def _are_names(words: tuple[str, ...]) -> bool:
-    """Tell whether all words are names of methods or clusterings."""
-    from manifoldry.cli._method_names import is_method
+    """Return whether all words are names of methods or clusterings."""
+    from manifoldry.cli._methods import is_method
 
     clusters = {name.lower() for name in CLUSTERINGS}
     return bool(words) and all(word.lower() in clusters or is_method(word) for word in words)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from manifoldry.cli._flow.outputs import STANDARD_STREAM
 from manifoldry.cli._options import json_option
-from manifoldry.cli._output_options import force_option, quiet_option
+from manifoldry.cli._outputs import STANDARD_STREAM, force_option, quiet_option
 
 
 @click.command()
@@ -18,28 +17,28 @@ from manifoldry.cli._output_options import force_option, quiet_option
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Coordinates.  [default: NAME_embedding_rerun.csv]",
+    help="File for the coordinates.  [default: NAME_embedding_rerun.csv]",
 )
-@click.option("--any-source", is_flag=True, help="Embed the source also if it has changed.")
+@click.option("--any-source", is_flag=True, help="Embed the source even if it has changed.")
 @force_option
 @json_option
 @quiet_option
 def rerun(record: Path, output: Path | None, any_source: bool, force: bool, as_json: bool, quiet: bool) -> None:
-    """Repeat a run from its record and tell whether the coordinates are the same, bit for bit.
+    """Repeat a run from its record, and check that the coordinates are bit-identical.
 
-    The exit code is 0 if they are, 1 if not.
+    The exit code is 0 if they are, 1 otherwise.
     """
-    from manifoldry.cli._flow.rerun import repeat
-    from manifoldry.cli._progress import watching
+    from manifoldry.cli._flow.embed import repeat
+    from manifoldry.cli._progress import progress_reporter
     from manifoldry.cli._text import json_text
 
     if str(output) == STANDARD_STREAM:
-        raise click.UsageError("Repeated coordinates are compared as a file: name one with --output.")
-    with watching(shown=not (as_json or quiet)) as watch:
-        done = repeat(record, output, watch, overwrite=force, any_source=any_source)
+        raise click.UsageError("Coordinates of a rerun cannot go to standard output: name a file with --output.")
+    with progress_reporter(shown=not (as_json or quiet)) as reporter:
+        repetition = repeat(record, output, reporter, overwrite=force, any_source=any_source)
     if as_json:
-        click.echo(json_text({"same": done.same, "output": done.output, "changed": done.changed}))
+        click.echo(json_text({"same": repetition.same, "output": repetition.output, "changed": repetition.changed}))
     elif not quiet:
-        click.echo(done.sentence)
-    if not done.same:
+        click.echo(repetition.message)
+    if not repetition.same:
         click.get_current_context().exit(1)

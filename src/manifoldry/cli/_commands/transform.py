@@ -9,14 +9,20 @@ from pathlib import Path
 
 import click
 
-from manifoldry.cli._flow.outputs import STANDARD_STREAM, Outputs
-from manifoldry.cli._options import Reading, block_options, json_option, reading_options, source_argument
-from manifoldry.cli._output_options import coordinates_path, force_option, output_option, quiet_option
+from manifoldry.cli._options import Reading, chunk_options, json_option, reading_options, source_argument
+from manifoldry.cli._outputs import (
+    STANDARD_STREAM,
+    Outputs,
+    coordinates_path,
+    force_option,
+    output_option,
+    quiet_option,
+)
 
 
 @contextmanager
-def said_at_the_end() -> Iterator[None]:
-    """Say what Ctrl-C has left, if there is something to say."""
+def interruption_message() -> Iterator[None]:
+    """Print the message of a KeyboardInterrupt, if it has one."""
     try:
         yield
     except KeyboardInterrupt as interrupted:
@@ -30,7 +36,7 @@ def said_at_the_end() -> Iterator[None]:
 @source_argument
 @output_option
 @reading_options
-@block_options
+@chunk_options
 @force_option
 @json_option
 @quiet_option
@@ -39,31 +45,32 @@ def transform(  # noqa: PLR0913
     source: str,
     output: Path | None,
     reading: Reading,
-    blocks: bool | None,
+    chunked: bool | None,
     resume: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Place new rows by a model that embed has written (MODEL, a file .mfy).
+    """Embed new rows with a saved model (MODEL, an .mfy file written by embed).
 
-    The columns are found by their names, in any order, and prepared as those of the model were. Ids and missing values
-    are dealt with as then, unless the options say otherwise. Large tables are read, placed and written in blocks.
+    Columns are matched by name, in any order, and prepared like those of the model. Ids and missing values are handled
+    as for the model, unless options are given. Large tables are read, transformed and written in chunks.
     """
-    from manifoldry.cli._flow.evaluation import placed_text
-    from manifoldry.cli._flow.transform import PlaceTask, place
-    from manifoldry.cli._progress import watching
+    from manifoldry.cli._answers import transform_text
+    from manifoldry.cli._flow.transform import TransformTask
+    from manifoldry.cli._flow.transform import transform as run_transform
+    from manifoldry.cli._progress import progress_reporter
     from manifoldry.cli._text import json_text
 
     if reading.scale != "auto" or reading.pca is not None:
-        raise click.UsageError("The model prepares new rows as its own: --scale and --pca are for embed.")
+        raise click.UsageError("The model prepares new rows itself: leave out --scale and --pca.")
     outputs = Outputs(output or coordinates_path(source, Path(".")), overwrite=force)
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
         raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file with --output.")
-    with watching(shown=not (as_json or quiet)) as watch, said_at_the_end():
-        done = place(PlaceTask(model, source, outputs, reading.options, blocks, resume), watch)
+    with progress_reporter(shown=not (as_json or quiet)) as reporter, interruption_message():
+        result = run_transform(TransformTask(model, source, outputs, reading.options, chunked, resume), reporter)
     if as_json:
-        click.echo(json_text(done))
+        click.echo(json_text(result))
     elif not quiet:
-        click.echo(placed_text(done), file=sys.stderr if printed else sys.stdout)
+        click.echo(transform_text(result), file=sys.stderr if printed else sys.stdout)

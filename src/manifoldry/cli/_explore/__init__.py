@@ -1,4 +1,4 @@
-"""The report live: a page on this machine that embeds again when asked to."""
+"""The live report: a page served on this machine that can embed again."""
 
 from manifoldry.cli._explore.server import LOOPBACK, ExploreServer
 from manifoldry.cli._explore.session import Session

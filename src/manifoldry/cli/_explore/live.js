@@ -1,7 +1,7 @@
 /* The controls of the live page: choose a method, embed again, stop, remove panels, save the selected rows. */
 
 const POLL_MILLISECONDS = 300;
-const FIRST_FIELDS = ["n_neighbors", "perplexity"]; // what people change first; all else is folded
+const FIRST_FIELDS = ["n_neighbors", "perplexity"]; // the most used parameters; the others are folded
 
 class LiveControls {
   constructor(slot, choices) {
@@ -20,7 +20,7 @@ class LiveControls {
     this.folded = Dom.make("details", {}, Dom.make("summary", { text: "More parameters" }), this.more);
     this.advice = Dom.make("p", { class: "meaning" });
     this.start = Dom.make("button", { type: "submit", class: "primary", text: "Embed" });
-    this.halt = Dom.make("button", { type: "button", text: "Stop", disabled: true, title: "End with the result reached so far" });
+    this.halt = Dom.make("button", { type: "button", text: "Stop", disabled: true, title: "Stop with the current result" });
     this.save = Dom.make("button", { type: "button", text: "Save selected rows", disabled: true });
     this.bar = Dom.make("progress", { max: 1, hidden: true });
     this.told = Dom.make("output", { id: "live-told" });
@@ -89,10 +89,10 @@ class LiveControls {
     const rows = [];
     this.mask?.forEach((selected, row) => { if (selected) rows.push(row); });
     const saved = await this.ask("save", { rows });
-    if (saved) this.tell(`${saved.rows.toLocaleString("en")} rows are saved in ${saved.path}.`);
+    if (saved) this.tell(`${saved.rows.toLocaleString("en")} rows saved to ${saved.path}.`);
   }
 
-  /* Ask the server for something; what it refuses is said, and null returned. */
+  /* Send a request; show an error and return null if it fails. */
   async ask(what, body) {
     try {
       const answer = await fetch(what, body === undefined
@@ -102,7 +102,7 @@ class LiveControls {
       if (answer.ok) return value;
       this.tell(value.error);
     } catch {
-      this.tell("The program that serves this page has ended; start manifoldry explore again.");
+      this.tell("The server of this page has stopped; start manifoldry explore again.");
     }
     return null;
   }
@@ -112,7 +112,7 @@ class LiveControls {
     window.Report.say(sentence);
   }
 
-  /* Ask how far the embedding is until it is there, then show it. */
+  /* Poll the progress until the embedding is done, then show it. */
   async follow() {
     for (;;) {
       const now = await this.ask("progress");
@@ -151,8 +151,8 @@ class LiveControls {
   ended(now) {
     this.rest();
     if (now.error) this.tell(`${now.name}: ${now.error}`);
-    else if (now.name) this.tell([`${now.name} is there, after ${now.seconds.toFixed(1)} s.`, ...now.remarks].join(" "));
-    // PCA is always shown, to compare with
+    else if (now.name) this.tell([`${now.name} done in ${now.seconds.toFixed(1)} s.`, ...now.remarks].join(" "));
+    // PCA is always shown for comparison
     const others = now.panels.filter((name) => name !== "PCA");
     this.panels.replaceChildren(...others.map((name) => this.removal(name, now.panels.length)));
   }
@@ -177,7 +177,7 @@ class LiveControls {
 }
 
 window.Report.ready.then(() => {
-  document.querySelector("footer p").textContent = "Made by manifoldry. This page talks to the program that serves it on this machine, and to nobody else.";
+  document.querySelector("footer p").textContent = "Made with manifoldry. This page communicates only with its server on this machine.";
   const live = new LiveControls(document.getElementById("live"), LIVE_CHOICES);
   live.version = LIVE_VERSION;
   live.follow();

@@ -1,8 +1,8 @@
-"""The server of the live page: who may ask, what may be asked, and how it is answered.
+"""The server of the live page: access checks, routes and responses.
 
-It listens on 127.0.0.1 unless told otherwise. Other programs and other pages on the machine can reach that address too,
-so every request must carry the random token of the address, name this host (a page of another name that resolves to
-127.0.0.1 does not), and, if it changes something, come from this page itself.
+It listens on 127.0.0.1 by default. Other programs and pages on the machine can reach that address too, so every request
+must have the random token in its path and this host in its header (against DNS rebinding), and a request that changes
+something must come from this page.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from manifoldry.cli._errors import ASKED_WRONGLY, bug_text, error_text, is_bug
 from manifoldry.cli._explore.session import Session
+from manifoldry.cli._messages import USER_ERRORS, bug_text, error_text, is_bug
 
 LOOPBACK = "127.0.0.1"
 MAX_BODY_BYTES = 64_000_000
-"""A list of 5,000,000 selected rows as text; longer bodies are refused unread."""
+"""Enough for 5,000,000 selected rows as text; longer bodies are rejected unread."""
 
 MIN_COMPRESSED_BYTES = 10_000
-"""Shorter answers are sent as they are."""
+"""Shorter responses are not compressed."""
 
 MAX_SECONDS_SILENT = 30
-"""How long a connection may say nothing before it is closed."""
+"""Idle seconds after which a connection is closed."""
 
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",  # the address holds the token
+    "Referrer-Policy": "no-referrer",  # the address contains the token
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
 
-Answer = tuple[HTTPStatus, str, bytes]
+Response = tuple[HTTPStatus, str, bytes]
 """Status, content type and body."""
 
 
 class ExploreServer(ThreadingHTTPServer):
-    """Serves one session to whoever knows the address.
+    """Serves one session to anyone who knows the address.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ExploreServer(ThreadingHTTPServer):
     host : str
         Address to listen on.
     port : int
-        Port; 0 takes a free one.
+        Port; 0 for a free one.
 
     Attributes
     ----------
@@ -69,43 +69,43 @@ class ExploreServer(ThreadingHTTPServer):
         self.url = f"http://{host or '0.0.0.0'}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing about a browser that has gone away."""
+        """Ignore a browser that has closed the connection."""
 
 
 class ExploreHandler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Handles one request."""
 
     server_version = "manifoldry"
     sys_version = ""
     timeout = MAX_SECONDS_SILENT
 
     def do_GET(self) -> None:
-        """Answer a request that changes nothing."""
-        self._answer_by(GET)
+        """Handle a request that changes nothing."""
+        self._respond(GET)
 
     def do_POST(self) -> None:
-        """Answer a request to embed, stop, remove or save."""
-        self._answer_by(POST)
+        """Handle a request to embed, stop, remove or save."""
+        self._respond(POST)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep the terminal for the user."""
 
-    def _answer_by(self, routes: dict[str, Callable[[Session, Any], Answer]]) -> None:
-        refusal = self._refusal()
-        if refusal is not None:
-            self._send(_as_json({"error": refusal[1]}, refusal[0]))
+    def _respond(self, routes: dict[str, Callable[[Session, Any], Response]]) -> None:
+        rejection = self._rejection()
+        if rejection is not None:
+            self._send(_as_json({"error": rejection[1]}, rejection[0]))
             return
         route = routes.get(self._path())
         if route is None:
-            self._send(_as_json({"error": "There is nothing here."}, HTTPStatus.NOT_FOUND))
+            self._send(_as_json({"error": "Not found."}, HTTPStatus.NOT_FOUND))
             return
         try:
             self._send(route(self._session, self._body()))
         except ConnectionError:
-            raise  # the browser has gone away
+            raise  # the browser has closed the connection
         except Exception as error:
-            asked_wrongly = isinstance(error, ASKED_WRONGLY) and not is_bug(error)
-            status = HTTPStatus.BAD_REQUEST if asked_wrongly else HTTPStatus.INTERNAL_SERVER_ERROR
+            user_error = isinstance(error, USER_ERRORS) and not is_bug(error)
+            status = HTTPStatus.BAD_REQUEST if user_error else HTTPStatus.INTERNAL_SERVER_ERROR
             self._send(_as_json({"error": bug_text(error) if is_bug(error) else error_text(error)}, status))
 
     @property
@@ -117,24 +117,24 @@ class ExploreHandler(BaseHTTPRequestHandler):
         return self._server.session
 
     def _path(self) -> str:
-        """Return what follows the token."""
+        """Return the path after the token."""
         return self.path.partition("?")[0].split("/", 2)[-1]
 
-    def _refusal(self) -> tuple[HTTPStatus, str] | None:
-        """Return why a request is not answered at all."""
+    def _rejection(self) -> tuple[HTTPStatus, str] | None:
+        """Return status and message for a request that is not allowed, otherwise None."""
         token, slash, _ = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not slash or not secrets.compare_digest(token.encode(), self._server.token.encode()):
-            return HTTPStatus.FORBIDDEN, "The address needs the token that the terminal shows."
+            return HTTPStatus.FORBIDDEN, "The address needs the token shown in the terminal."
         hosts, host = self._server.hosts, self.headers.get("Host", "")
         if hosts is not None and host not in hosts:
-            return HTTPStatus.FORBIDDEN, "The page is served under its own address only."
+            return HTTPStatus.FORBIDDEN, "The page is served only at its own address."
         if self.command == "POST":
             if self.headers.get("Origin", f"http://{host}") != f"http://{host}":
-                return HTTPStatus.FORBIDDEN, "Another page may not ask for this."
+                return HTTPStatus.FORBIDDEN, "Requests from other pages are not allowed."
             if self.headers.get("Content-Type", "").partition(";")[0] != "application/json":
-                return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A request is a JSON document."
+                return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The request must be JSON."
             if not self.headers.get("Content-Length", "").isdigit():
-                return HTTPStatus.LENGTH_REQUIRED, "A request must tell its length."
+                return HTTPStatus.LENGTH_REQUIRED, "The request needs a Content-Length."
             if int(self.headers["Content-Length"]) > MAX_BODY_BYTES:
                 return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too long."
         return None
@@ -145,20 +145,20 @@ class ExploreHandler(BaseHTTPRequestHandler):
         try:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         except (ValueError, RecursionError):
-            raise ValueError("The request is no JSON document.") from None
+            raise ValueError("The request is not valid JSON.") from None
         if not isinstance(body, dict):
-            raise ValueError("A request is a JSON object.")
+            raise ValueError("The request must be a JSON object.")
         return body
 
-    def _send(self, answer: Answer) -> None:
-        status, kind, body = answer
-        packed = len(body) >= MIN_COMPRESSED_BYTES and "gzip" in self.headers.get("Accept-Encoding", "")
-        if packed:
+    def _send(self, response: Response) -> None:
+        status, kind, body = response
+        compressed = len(body) >= MIN_COMPRESSED_BYTES and "gzip" in self.headers.get("Accept-Encoding", "")
+        if compressed:
             body = gzip.compress(body, 1, mtime=0)
         self.send_response(status)
         for name, value in HEADERS.items():
             self.send_header(name, value)
-        if packed:
+        if compressed:
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -166,23 +166,23 @@ class ExploreHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _as_json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+def _as_json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return status, "application/json", json.dumps(value, allow_nan=False).encode()
 
 
-def _page(session: Session, _: Any) -> Answer:
+def _page(session: Session, _: Any) -> Response:
     return HTTPStatus.OK, "text/html; charset=utf-8", session.page().encode()
 
 
-GET: dict[str, Callable[[Session, Any], Answer]] = {
+GET: dict[str, Callable[[Session, Any], Response]] = {
     "": _page,
     "payload": lambda session, _: _as_json(session.payload()),
     "progress": lambda session, _: _as_json(session.progress()),
 }
-POST: dict[str, Callable[[Session, Any], Answer]] = {
+POST: dict[str, Callable[[Session, Any], Response]] = {
     "embed": lambda session, body: _as_json(session.embed(body), HTTPStatus.ACCEPTED),
     "stop": lambda session, _: _as_json(session.stop()),
     "remove": lambda session, body: _as_json(session.remove(body)),
     "save": lambda session, body: _as_json(session.save(body)),
 }
-"""What may be asked, by the path behind the token."""
+"""Routes by the path after the token."""

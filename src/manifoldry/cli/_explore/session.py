@@ -20,14 +20,13 @@ from manifoldry._core.parameters import choices
 from manifoldry._core.registry import list_methods
 from manifoldry._core.run import Progress
 from manifoldry._core.values import Array, IntArray
-from manifoldry.cli._errors import bug_text, error_text, is_bug
-from manifoldry.cli._flow.column_remarks import class_labels
+from manifoldry.cli._flow.fitting import new_estimator
 from manifoldry.cli._flow.results import table_report
-from manifoldry.cli._flow.scaling import MixedUnits, with_units
-from manifoldry.cli._flow.task import new_estimator
-from manifoldry.cli._method_names import method_class, method_name
+from manifoldry.cli._flow.tables import MixedUnits, class_labels, with_units
+from manifoldry.cli._messages import bug_text, error_text, is_bug
+from manifoldry.cli._methods import method_class, method_name
 from manifoldry.cli._parameters import MethodParameter, method_parameters
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._progress import ProgressReporter
 from manifoldry.data._tables import Table
 from manifoldry.data._tables.assemble import unique
 from manifoldry.evaluation.diagnosis import diagnose
@@ -35,22 +34,22 @@ from manifoldry.viz._report import Report
 from manifoldry.viz._report.page import payload, render
 
 FIRST_METHOD = "PCA"
-"""What the page opens with: there at once, and what all others are compared with."""
+"""The first panel: fast, and the baseline for all others."""
 
 MAX_KEPT_PANELS = 8
-"""Embeddings kept side by side; the oldest but PCA goes when another one comes."""
+"""Maximum number of panels; a new one replaces the oldest except PCA."""
 
-OWN_CONTROLS = ("n_components", "n_jobs", "metric", "metric_params")
-"""Parameters without a field of their own: the page has a control for the first, the others are given at the start."""
+FIXED_PARAMETERS = ("n_components", "n_jobs", "metric", "metric_params")
+"""Parameters without a field: the page has a control for the first, the command sets the others."""
 
 
 class BusyError(ValueError):
-    """Another embedding is being made."""
+    """Another embedding is running."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """How far an embedding is, as the page is told."""
+    """State of an embedding, as sent to the page."""
 
     name: str = ""
     stage: str = ""
@@ -62,43 +61,43 @@ class Job:
     remarks: tuple[str, ...] = ()
 
 
-class JobWatch(Watch):
-    """Keeps the newest step of a fit, to be asked for."""
+class JobReporter(ProgressReporter):
+    """Stores the latest step of a fit for requests of the page."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._began = time.perf_counter()
+        self._start = time.perf_counter()
         self._text = ""
         self.job = Job(name, running=True)
 
     def begin(self, text: str) -> None:
-        """Keep that a stage has begun."""
+        """Store the beginning of a stage."""
         self._text = text
         self.job = replace(self.job, stage=text, done=0, total=None)
 
     def show(self, progress: Progress) -> None:
-        """Keep a step."""
+        """Store a step."""
         stage = f"{self._text}: {progress.stage}" if progress.stage else self._text
         self.job = replace(self.job, stage=stage, done=progress.done, total=progress.total)
 
-    def told(self) -> Job:
-        """Return the newest step and the seconds since the job began."""
-        return replace(self.job, seconds=time.perf_counter() - self._began)
+    def current(self) -> Job:
+        """Return the latest step and the seconds since the job began."""
+        return replace(self.job, seconds=time.perf_counter() - self._start)
 
 
 class Session:
-    """The data of one live page and its embeddings; its methods are what the page may ask for.
+    """The data and embeddings of one live page; the public methods answer its requests.
 
     Parameters
     ----------
     table : Table
-        The rows and what else is known of them.
+        The rows and their labels, ids and other columns.
     X : array or sparse matrix, optional
-        The rows as they are prepared for the fits; those of the table if None.
+        The prepared rows; by default those of the table.
     units : MixedUnits, optional
         Why the columns were standardized.
     folder : Path
-        Where selections are saved.
+        Folder for saved selections.
     seed : int
         Seed of all fits.
     n_jobs : int, optional
@@ -118,22 +117,22 @@ class Session:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
         self.X = table.X if X is None else X
         names = table.features if len(table.features) == self.X.shape[1] else None
-        found = diagnose(self.X, labels=class_labels(table), feature_names=names, random_state=seed, n_jobs=n_jobs)
-        self.diagnosis = with_units(found, units)
+        diagnosis = diagnose(self.X, labels=class_labels(table), feature_names=names, random_state=seed, n_jobs=n_jobs)
+        self.diagnosis = with_units(diagnosis, units)
         self.models: dict[str, Any] = {}
         self.version = 0
         self._lock = threading.RLock()
-        self._watch = JobWatch("")
-        self._watch.job = Job()
+        self._reporter = JobReporter("")
+        self._reporter.job = Job()
         self._thread: threading.Thread | None = None
         self._report: Report | None = None
-        self._run(FIRST_METHOD, self._estimator(FIRST_METHOD, {}, 2), JobWatch(FIRST_METHOD))
-        if self._watch.job.error:
-            raise ValueError(self._watch.job.error)
+        self._run(FIRST_METHOD, self._estimator(FIRST_METHOD, {}, 2), JobReporter(FIRST_METHOD))
+        if self._reporter.job.error:
+            raise ValueError(self._reporter.job.error)
 
     @property
     def report(self) -> Report:
-        """What the page shows now."""
+        """The current content of the page."""
         with self._lock:
             if self._report is None:
                 raise ValueError("There is no embedding yet.")
@@ -145,12 +144,12 @@ class Session:
             return render(self.report, live=live_script(self.methods(), self.version))
 
     def payload(self) -> dict[str, Any]:
-        """Return what the page shows, without the page."""
+        """Return the data of the page, without the page."""
         with self._lock:
             return {"version": self.version, **payload(self.report)}
 
     def methods(self) -> list[dict[str, Any]]:
-        """Return the methods with their parameters, as the controls need them."""
+        """Return the methods with their parameters, for the controls."""
         return [
             {
                 "name": card.name,
@@ -162,17 +161,17 @@ class Session:
         ]
 
     def progress(self) -> dict[str, Any]:
-        """Return how far the embedding is that is being made, and the version of what can be shown."""
+        """Return the state of the running embedding, and the version of the content."""
         with self._lock:
-            job = self._watch.told() if self._watch.job.running else self._watch.job
+            job = self._reporter.current() if self._reporter.job.running else self._reporter.job
             return {"version": self.version, "panels": list(self.models), **vars(job)}
 
     def embed(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin an embedding: ``method``, ``parameters`` as text by name, ``n_components``."""
+        """Start an embedding with ``method``, ``n_components`` and ``parameters``, a mapping of names to text."""
         name = method_name(_text(body, "method"), auto=False)
         given = body.get("parameters", {})
         if not isinstance(given, dict):
-            raise ValueError("parameters must be an object of names and texts.")
+            raise ValueError("parameters must map names to text.")
         n_components = body.get("n_components", 2)
         if n_components not in (2, 3) or isinstance(n_components, (bool, float)):
             raise ValueError(f"n_components must be 2 or 3 on this page; got {n_components!r}.")
@@ -184,12 +183,12 @@ class Session:
         model = self._estimator(name, values, n_components)
         changed = {key: value for key, value in values.items() if value != fields[key].default}
         with self._lock:
-            if self._watch.job.running:
-                raise BusyError(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
-            self._watch = JobWatch(_panel_name(name, changed, n_components))
+            if self._reporter.job.running:
+                raise BusyError(f"{self._reporter.job.name} is still running: wait for it or stop it.")
+            self._reporter = JobReporter(_panel_name(name, changed, n_components))
             self._thread = threading.Thread(
                 target=self._run,
-                args=(self._watch.job.name, model, self._watch),
+                args=(self._reporter.job.name, model, self._reporter),
                 name="manifoldry-explore",
                 daemon=True,
             )
@@ -197,8 +196,8 @@ class Session:
         return self.progress()
 
     def stop(self) -> dict[str, Any]:
-        """Ask the running fit to end with what it has."""
-        self._watch.asked_to_stop = True
+        """Request that the running fit stops with its current result."""
+        self._reporter.stop_requested = True
         return self.progress()
 
     def wait(self, seconds: float | None = None) -> None:
@@ -207,19 +206,19 @@ class Session:
             self._thread.join(seconds)
 
     def remove(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Take a panel from the page."""
+        """Remove a panel from the page."""
         name = _text(body, "panel")
         with self._lock:
-            if self._watch.job.running:
-                raise BusyError(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
+            if self._reporter.job.running:
+                raise BusyError(f"{self._reporter.job.name} is still running: wait for it or stop it.")
             if name not in self.models or len(self.models) == 1:
                 raise ValueError(f"There is no panel {name!r} that can be removed.")
             del self.models[name]
-            self._show(self._described(self.models))
+            self._show(self._build_report(self.models))
         return self.progress()
 
     def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Write selected rows, given by their places on the page, to a new CSV file in the folder of the session."""
+        """Write selected rows, given by their indices, to a new CSV file in the folder of the session."""
         rows = _rows(body.get("rows"), len(self.report.ids))
         path = write_selection(self.report, self.table, rows, self.folder)
         return {"path": str(path), "rows": len(rows)}
@@ -229,34 +228,34 @@ class Session:
         d = 1 if name == "PrincipalCurve" else n_components
         return new_estimator(name, values, d, self.seed, self.n_jobs)
 
-    def _run(self, name: str, model: Any, watch: JobWatch) -> None:
-        """Fit, describe and show: what the thread of a job does. What goes wrong is told to the page."""
+    def _run(self, name: str, model: Any, reporter: JobReporter) -> None:
+        """Fit a model and update the page, in the thread of a job; errors are sent to the page."""
         error, remarks = "", []
-        try:  # whatever happens, the run ends: a page that waits for it could do nothing else any more
-            with warnings.catch_warnings(record=True) as caught, watch.stage(name):
+        try:  # the job must always end: until then the page accepts no other
+            with warnings.catch_warnings(record=True) as caught, reporter.stage(name):
                 warnings.simplefilter("always")
                 if "callback" in model.get_params():
-                    model.set_params(callback=watch.callback)
+                    model.set_params(callback=reporter.callback)
                 model.fit(self.X)
             remarks = [str(each.message) for each in caught]
-            with watch.stage("figures"):
-                kept = self._with(name, model)
-                self._show(self._described(kept), kept)
+            with reporter.stage("scores and report"):
+                models = self._with(name, model)
+                self._show(self._build_report(models), models)
         except Exception as problem:
             error = bug_text(problem) if is_bug(problem) else error_text(problem) or type(problem).__name__
         finally:
             with self._lock:
-                watch.job = replace(watch.told(), running=False, error=error, remarks=tuple(remarks))
-                self._watch = watch
+                reporter.job = replace(reporter.current(), running=False, error=error, remarks=tuple(remarks))
+                self._reporter = reporter
 
     def _with(self, name: str, model: Any) -> dict[str, Any]:
-        """Return the models to show: the new one first, and not too many."""
+        """Return the models to show, the new one first."""
         others = {key: value for key, value in self.models.items() if key != name}
         while len(others) >= MAX_KEPT_PANELS:
             del others[next(key for key in reversed(others) if key != FIRST_METHOD)]
         return {name: model, **others}
 
-    def _described(self, models: Mapping[str, Any]) -> Report:
+    def _build_report(self, models: Mapping[str, Any]) -> Report:
         return table_report(
             self.table, self.X, models, title=self.table.source, seed=self.seed, diagnosis=self.diagnosis
         )
@@ -270,12 +269,12 @@ class Session:
 
 
 def _fields(cls: type) -> dict[str, MethodParameter]:
-    """Return the parameters of a method that the page has fields for."""
-    return {name: each for name, each in method_parameters(cls).items() if name not in OWN_CONTROLS}
+    """Return the parameters of a method that have a field on the page."""
+    return {name: each for name, each in method_parameters(cls).items() if name not in FIXED_PARAMETERS}
 
 
 def _field(parameter: MethodParameter) -> dict[str, Any]:
-    """Return what a field needs to know."""
+    """Return the description of a field."""
     return {
         "name": parameter.name,
         "default": parameter.default_text,
@@ -286,17 +285,17 @@ def _field(parameter: MethodParameter) -> dict[str, Any]:
 
 
 def _words(parameter: MethodParameter) -> list[str]:
-    """Return all values that a parameter may have, where they can be listed."""
+    """Return the possible values of a flag or a choice."""
     if parameter.is_flag:
         return ["true", "false"]
     return [str(choice) for choice in choices(parameter.annotation)] if parameter.is_choice else []
 
 
 def _panel_name(method: str, changed: Mapping[str, Any], n_components: int) -> str:
-    """Return the name of a panel: the method and what is not by default."""
-    said = [f"{key}={value}" for key, value in changed.items()]
-    said += ["3-D"] if n_components == 3 else []
-    return f"{method} ({', '.join(said)})" if said else method
+    """Return the name of a panel: the method and the settings that differ from their defaults."""
+    settings = [f"{key}={value}" for key, value in changed.items()]
+    settings += ["3-D"] if n_components == 3 else []
+    return f"{method} ({', '.join(settings)})" if settings else method
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:
@@ -307,26 +306,21 @@ def _text(body: Mapping[str, Any], key: str) -> str:
 
 
 def _rows(rows: Any, n: int) -> IntArray:
-    """Return places of rows on the page, checked."""
+    """Return validated indices of rows on the page."""
     if not isinstance(rows, list) or not rows or not all(type(row) is int and 0 <= row < n for row in rows):
         raise ValueError(f"The request needs a list of rows from 0 to {n - 1}; select some first.")
     return np.unique(np.array(rows, dtype=np.int64))
 
 
-# The script that makes a report live.
-
-
 def live_script(choices: Sequence[Mapping[str, Any]], version: int) -> str:
-    """Return the JavaScript of the live controls, for methods with their parameters and the version that is shown."""
-    known = json.dumps(choices, separators=(",", ":")).replace("<", "\\u003c")
+    """Return the JavaScript of the live controls, with the methods and the version of the page."""
+    methods = json.dumps(choices, separators=(",", ":")).replace("<", "\\u003c")
     source = files("manifoldry.cli._explore").joinpath("live.js").read_text(encoding="utf-8")
-    return f"const LIVE_CHOICES = {known}, LIVE_VERSION = {version:d};\n{source}"
+    return f"const LIVE_CHOICES = {methods}, LIVE_VERSION = {version:d};\n{source}"
 
-
-# Selected rows as a file.
 
 ROWS_AT_ONCE = 1000
-"""Rows written at a time: sparse rows of many columns are filled in for these only."""
+"""Rows written at a time, which bounds the memory for dense copies of sparse rows."""
 
 
 def write_selection(report: Report, table: Table, rows: IntArray, folder: Path) -> Path:
@@ -335,13 +329,13 @@ def write_selection(report: Report, table: Table, rows: IntArray, folder: Path) 
     Parameters
     ----------
     report : Report
-        What the page shows: coordinates in every panel.
+        The content of the page, with coordinates in every panel.
     table : Table
-        What was read: ids, features as they are in the file, and the columns that were not embedded.
+        The ids, features and other columns as read from the file.
     rows : ndarray of int
         Which rows.
     folder : Path
-        Where the file is written.
+        Folder for the file.
     """
     path = _free_path(folder, Path(table.source).stem or "data")
     axes = {
@@ -362,7 +356,7 @@ def write_selection(report: Report, table: Table, rows: IntArray, folder: Path) 
 
 
 def _features(table: Table, rows: IntArray) -> Iterator[list[str]]:
-    """Yield each feature of some rows as text, in as few digits as tell the number; nothing where it is missing."""
+    """Yield each feature of some rows as the shortest exact text, empty where missing."""
     X = table.X[rows]
     values: Array = X.toarray() if hasattr(X, "tocsr") else X
     for column in values.T:
@@ -370,7 +364,7 @@ def _features(table: Table, rows: IntArray) -> Iterator[list[str]]:
 
 
 def _free_path(folder: Path, stem: str) -> Path:
-    """Return the first of STEM_selection_1.csv, _2.csv ... that is not there."""
+    """Return the first of STEM_selection_1.csv, _2.csv ... that does not exist."""
     number = 1
     while (path := folder / f"{stem}_selection_{number}.csv").exists():
         number += 1

@@ -1,4 +1,4 @@
-"""A source that is too large to be read whole: fitted and placed in blocks, judged by a sample, resumable."""
+"""``embed`` for sources too large for memory: fitted and transformed in chunks, evaluated on a sample, resumable."""
 
 from __future__ import annotations
 
@@ -13,135 +13,134 @@ from typing import Any
 from manifoldry._core.files import new_file
 from manifoldry._core.run import Progress
 from manifoldry.cli._flow.chunked_tables import (
-    BlockTable,
-    block_table,
-    prepare_blocks,
-    reason_for_blocks,
-    refuse_outputs,
+    ChunkedTable,
+    check_outputs,
+    chunking_reason,
+    open_chunked,
+    prepare_chunked,
     with_steps,
 )
-from manifoldry.cli._flow.column_remarks import with_remarks
-from manifoldry.cli._flow.evaluation import judge
-from manifoldry.cli._flow.fitting import fit_prepared
-from manifoldry.cli._flow.outputs import STANDARD_STREAM, Outputs
-from manifoldry.cli._flow.record import file_digest, write_record
-from manifoldry.cli._flow.results import fit_facts, note_written, write_model, write_report
-from manifoldry.cli._flow.scaling import preparation_facts, recorded_units
-from manifoldry.cli._flow.task import EmbedTask, Fitted
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._flow.fitting import EmbedTask, Fitted, fit_prepared
+from manifoldry.cli._flow.results import (
+    evaluate,
+    file_digest,
+    fit_facts,
+    record_file,
+    write_model,
+    write_record,
+    write_report,
+)
+from manifoldry.cli._flow.tables import preparation_facts, recorded_units, with_remarks
+from manifoldry.cli._outputs import STANDARD_STREAM, Outputs
+from manifoldry.cli._progress import ProgressReporter
 from manifoldry.cli._text import plain
 from manifoldry.data._chunked.checkpoint import Checkpoint, files_key
 from manifoldry.data._chunked.local import ArrayBlocks, LocalBlocks
 from manifoldry.data._chunked.store import Parts, Saved, parts_folder, save_blocks, storable_suffix
 from manifoldry.data._models import load_model, read_metadata, save_model
 from manifoldry.data._tables import Table
-from manifoldry.methods._base._chunks import fit_sample, refuse_method
 
 
-def reads_in_blocks(task: Any, watch: Watch) -> bool:
-    """Tell whether the source of a task, to embed or to place, is read in blocks, and why."""
-    reason = reason_for_blocks(task.source, task.reading, task.blocks)
+def reads_in_chunks(task: Any, reporter: ProgressReporter) -> bool:
+    """Return whether the source of a task is read in chunks; print a note if its size decided."""
+    reason = chunking_reason(task.source, task.reading, task.chunked)
     if reason is None:
         if task.resume:
-            raise ValueError(
-                f"{task.source!r} is read whole, in one go: --resume is for files read in blocks (--blocks)."
-            )
+            raise ValueError(f"{task.source!r} is read into memory: --resume is for files read in chunks (--chunked).")
         return False
-    if not task.blocks:
-        watch.tell(reason)
+    if not task.chunked:
+        reporter.note(reason)
     return True
 
 
 @dataclass(frozen=True, eq=False)
-class BlockFitted:
-    """What was fitted to rows in blocks, the sample that it is judged by, and what the record says of the fit."""
+class ChunkedFit:
+    """A fit to chunked data, the sample on which it is evaluated, and the fields of the record about the fit."""
 
     fitted: Fitted
     prepared: LocalBlocks
     table: Table
     facts: Mapping[str, Any]
 
-    def placed(self, source: BlockTable) -> LocalBlocks:
-        """Return the coordinates of all rows: those of the fit if it took all, else placed by its map."""
+    def coordinates(self, source: ChunkedTable) -> LocalBlocks:
+        """Return the coordinates of all rows: of the fit if it used all rows, otherwise from ``transform``."""
         model = self.fitted.model
-        if len(model.sampled_rows_) != source.blocks.n_rows:
-            made: LocalBlocks = model.transform(self.prepared)
-            return made
+        if len(model.sampled_rows_) != source.chunks.n_rows:
+            transformed: LocalBlocks = model.transform(self.prepared)
+            return transformed
         all_rows = ArrayBlocks(model.embedding_)
-        all_rows.files = source.blocks.files
+        all_rows.files = source.chunks.files
         return all_rows
 
 
-def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
-    """Fit, write the model, judge and report by a sample, place all rows; ``record`` is filled on the way."""
+def embed_chunked(task: EmbedTask, reporter: ProgressReporter, record: dict[str, Any]) -> None:
+    """Fit, write the model, evaluate and report on a sample, transform all rows; ``record`` is filled along the way."""
     outputs = task.outputs
     folder = run_folder(outputs)
-    refuse_method(task.estimator())  # and parameters, before the file is read
+    task.estimator()._check_chunkable()  # reports wrong methods and parameters before the file is read
     if not (task.resume and folder.folder.exists()):
-        refuse_outputs(outputs, task.source, task.reading)
+        check_outputs(outputs, task.source, task.reading)
     if task.reading.missing == "keep":
-        raise ValueError(
-            "--missing keep needs a table that is read whole: use --no-blocks, or --missing drop or impute."
-        )
-    with watch.stage("read", f"opening {task.source}"):
-        source = block_table(task.source, task.reading)
+        raise ValueError("--missing keep needs a table in memory: use --no-chunked, or --missing drop or impute.")
+    with reporter.stage("read", f"opening {task.source}"):
+        source = open_chunked(task.source, task.reading)
     resumed = folder.begin(_determining(task, source), resume=task.resume, overwrite=outputs.overwrite)
     if resumed:
-        outputs = replace(outputs, overwrite=True)  # files of the run that did not end
+        outputs = replace(outputs, overwrite=True)  # files of the interrupted run
         task = replace(task, outputs=outputs)
-    source.blocks.checkpoint = folder.checkpoint
+    source.chunks.checkpoint = folder.checkpoint
     record["blocks"] = True
     try:
-        found = fit_blocks(task, source, folder, watch)
-        _write_sample(task, source, found, record, watch)
-        with watch.stage("place", "placing all rows"):
-            saved = place_rows(outputs, source, found.placed(source), watch, resume=True)
+        fit = fit_chunked(task, source, folder, reporter)
+        _write_sample_results(task, source, fit, record, reporter)
+        with reporter.stage("place", "transforming all rows"):
+            saved = write_rows(outputs, source, fit.coordinates(source), reporter, resume=True)
     except ValueError:
         if not resumed:
-            folder.remove()  # it would end in the same way
+            folder.remove()  # resuming would fail in the same way
         raise
-    note_written("coordinates", outputs.coordinates, record)
+    record_file("coordinates", outputs.coordinates, record)
     record["coordinates"] |= {"rows": saved.n_rows, "sha256": saved.sha256}
     record["source"]["rows"] = saved.n_rows
-    record["remarks"] += [f"All rows were placed, {rate(saved, watch)}."]
-    record["seconds"] = dict(watch.seconds)
+    record["remarks"] += [f"All rows were transformed, {rate(saved, reporter)}."]
+    record["seconds"] = dict(reporter.seconds)
     if outputs.record is not None:
         write_record(outputs.record, record, overwrite=outputs.overwrite)
         record["outputs"]["record"] = {"path": outputs.record.as_posix()}
     folder.remove()
 
 
-def resumable(folder: RunFolder) -> str:
-    """Return how a run in blocks that did not end goes on."""
-    return f"What was done is in {folder.folder.name!r}, and the same command with --resume goes on."
+def resume_hint(folder: RunFolder) -> str:
+    """Return how to continue an interrupted run."""
+    return f"The work so far is in {folder.folder.name!r}; the same command with --resume continues it."
 
 
-def placed_again(task: EmbedTask, outputs: Outputs, watch: Watch) -> str:
-    """Fit and place the rows of a recorded task once more; return the digest of the coordinates."""
+def repeat_chunked(task: EmbedTask, outputs: Outputs, reporter: ProgressReporter) -> str:
+    """Repeat a recorded task on chunked data; return the digest of the coordinates."""
     folder = run_folder(outputs)
-    source = block_table(task.source, task.reading)
+    source = open_chunked(task.source, task.reading)
     folder.begin(_determining(task, source), resume=False, overwrite=outputs.overwrite)
-    source.blocks.checkpoint = folder.checkpoint
+    source.chunks.checkpoint = folder.checkpoint
     try:
-        found = fit_blocks(task, source, folder, watch)
-        with watch.stage("place", "placing all rows"):
-            return place_rows(outputs, source, found.placed(source), watch, resume=True).sha256
+        fit = fit_chunked(task, source, folder, reporter)
+        with reporter.stage("place", "transforming all rows"):
+            return write_rows(outputs, source, fit.coordinates(source), reporter, resume=True).sha256
     finally:
         folder.remove()
 
 
 def run_folder(outputs: Outputs) -> RunFolder:
-    """Return the folder of a run in blocks; refuse coordinates that cannot be written so."""
+    """Return the folder of a run on chunked data, or raise if its coordinates cannot be written."""
     if outputs.coordinates is None or str(outputs.coordinates) == STANDARD_STREAM:
-        raise ValueError("Coordinates of a file read in blocks need a file of their own: name one with --output.")
+        raise ValueError("Coordinates of chunked data cannot go to standard output: name a file with --output.")
     storable_suffix(outputs.coordinates)
     return RunFolder(outputs.coordinates)
 
 
-def _determining(task: EmbedTask, source: BlockTable) -> dict[str, Any]:
-    """Return what determines the coordinates of a run."""
+def _determining(task: EmbedTask, source: ChunkedTable) -> dict[str, Any]:
+    """Return everything that determines the coordinates of a run."""
     return {
-        "source": files_key(source.blocks.files),
+        "source": files_key(source.chunks.files),
         "method": task.method,
         "parameters": dict(task.parameters),
         "dimension": task.dimension,
@@ -152,111 +151,111 @@ def _determining(task: EmbedTask, source: BlockTable) -> dict[str, Any]:
     }
 
 
-def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Watch) -> BlockFitted:
-    """Fit to rows in blocks; or load the model that an earlier run has fitted."""
-    kept = folder.kept_model()
-    if kept is not None:
-        whole, facts = kept[0], kept[1]["facts"]
-        source.blocks.n_rows = kept[1]["n_rows"]  # a text file is not counted again
-        steps, model = (whole.steps[:-1], whole[-1]) if hasattr(whole, "steps") else ([], whole)
+def fit_chunked(task: EmbedTask, source: ChunkedTable, folder: RunFolder, reporter: ProgressReporter) -> ChunkedFit:
+    """Fit to chunked data, or load the model of an interrupted run."""
+    stored = folder.stored_model()
+    if stored is not None:
+        pipeline, facts = stored[0], stored[1]["facts"]
+        source.chunks.n_rows = stored[1]["n_rows"]  # avoids counting the rows of a text file again
+        steps, model = (pipeline.steps[:-1], pipeline[-1]) if hasattr(pipeline, "steps") else ([], pipeline)
         table = source.sampled(model.sampled_rows_)
         X = table.X
         for _, step in steps:
             X = step.transform(X)
-        prepared = with_steps(source.blocks, [step for _, step in steps], X, task.seed)
-        return BlockFitted(Fitted(X, steps, model), prepared, replace(table, remarks=tuple(facts["remarks"])), facts)
-    with watch.stage("prepare", "reading a sample"):
-        task, ready, sample, remarks = prepare_blocks(task, source, watch)
+        prepared = with_steps(source.chunks, [step for _, step in steps], X, task.seed)
+        return ChunkedFit(Fitted(X, steps, model), prepared, replace(table, remarks=tuple(facts["remarks"])), facts)
+    with reporter.stage("prepare", "reading a sample"):
+        task, prepared_rows, sample, remarks = prepare_chunked(task, source, reporter)
         table = source.sampled(sample.numbers)
         remarks += with_remarks(replace(table, remarks=())).remarks
-    fitted = fit_prepared(task, table, ready, watch)
-    assert isinstance(ready.blocks, LocalBlocks)
-    with watch.stage("sample", "reading the sample"):
-        drawn = fit_sample(fitted.model, ready.blocks)
+    fitted = fit_prepared(task, table, prepared_rows, reporter)
+    chunks = prepared_rows.chunks
+    assert isinstance(chunks, LocalBlocks)
+    with reporter.stage("sample", "reading the sample"):
+        drawn = fitted.model._chunk_sample(chunks)
         if len(drawn.numbers) != len(sample.numbers) or (drawn.numbers != sample.numbers).any():
             table = source.sampled(drawn.numbers)
     fitted = replace(fitted, X=drawn.rows)
-    said = f"Read in blocks, and fitted to {fitted.model.diagnostics_['fitted_to']}."
-    table = replace(table, remarks=(*source.remarks, *remarks, said))
-    steps_made = preparation_facts(task.scale, task.pca, task.units)
-    facts = {**fit_facts(fitted), "remarks": list(table.remarks), "preparation": steps_made}
-    folder.keep_model(fitted.whole, {"facts": facts, "n_rows": source.blocks.n_rows})
-    return BlockFitted(fitted, ready.blocks, table, facts)
+    remark = f"Read in chunks, and fitted to {fitted.model.diagnostics_['fitted_to']}."
+    table = replace(table, remarks=(*source.remarks, *remarks, remark))
+    preparation = preparation_facts(task.scale, task.pca, task.units)
+    facts = {**fit_facts(fitted), "remarks": list(table.remarks), "preparation": preparation}
+    folder.store_model(fitted.pipeline, {"facts": facts, "n_rows": source.chunks.n_rows})
+    return ChunkedFit(fitted, chunks, table, facts)
 
 
-def _write_sample(
-    task: EmbedTask, source: BlockTable, found: BlockFitted, record: dict[str, Any], watch: Watch
+def _write_sample_results(
+    task: EmbedTask, source: ChunkedTable, fit: ChunkedFit, record: dict[str, Any], reporter: ProgressReporter
 ) -> None:
-    """Write what does not wait for all rows to be placed: the model, and the page by a sample."""
+    """Write the results that do not need all rows: the model, and the report on a sample."""
     outputs = task.outputs
-    with watch.stage("digest", "reading the source once more, for the record"):
-        record |= block_source_facts(task, source, found)
-    record |= found.facts
-    with watch.stage("save", "saving the model"):
-        write_model(outputs, found.fitted, found.table, record)
-        note_written("model", outputs.model, record)
-    with watch.stage("judge", "judging the embedding"):
+    with reporter.stage("digest", "computing the digest of the source"):
+        record |= chunked_source_facts(task, source, fit)
+    record |= fit.facts
+    with reporter.stage("save", "saving the model"):
+        write_model(outputs, fit.fitted, fit.table, record)
+        record_file("model", outputs.model, record)
+    with reporter.stage("judge", "evaluating the embedding"):
         units = recorded_units(record["preparation"])
-        judged = judge(found.fitted, found.table, task.seed, task.n_jobs, units)
-        if source.blocks.n_rows != len(found.table.ids):
-            judged = replace(judged, remarks=(*judged.remarks, _judged_by(source, found)))
-        record |= judged.to_dict()
-    record["seconds"] = dict(watch.seconds)
-    with watch.stage("report", "making the report"):
-        write_report(task, found.fitted, found.table, judged, record)
-        note_written("report", outputs.report, record)
+        evaluation = evaluate(fit.fitted, fit.table, task.seed, task.n_jobs, units)
+        if source.chunks.n_rows != len(fit.table.ids):
+            evaluation = replace(evaluation, remarks=(*evaluation.remarks, _sample_remark(source, fit)))
+        record |= evaluation.to_dict()
+    record["seconds"] = dict(reporter.seconds)
+    with reporter.stage("report", "building the report"):
+        write_report(task, fit.fitted, fit.table, evaluation.diagnosis, record)
+        record_file("report", outputs.report, record)
 
 
-def _judged_by(source: BlockTable, found: BlockFitted) -> str:
-    total = "all" if source.blocks.n_rows is None else f"{source.blocks.n_rows:,}"
-    return f"Figures, findings and the page are those of the {len(found.table.ids):,} sampled of {total} rows."
+def _sample_remark(source: ChunkedTable, fit: ChunkedFit) -> str:
+    total = "all" if source.chunks.n_rows is None else f"{source.chunks.n_rows:,}"
+    return f"Scores, findings and report are based on a sample of {len(fit.table.ids):,} of {total} rows."
 
 
-def block_source_facts(task: EmbedTask, source: BlockTable, found: BlockFitted) -> dict[str, Any]:
-    """Return what a record says of a source that was read in blocks."""
-    facts = {"rows": source.blocks.n_rows, "columns": len(source.features)}
+def chunked_source_facts(task: EmbedTask, source: ChunkedTable, fit: ChunkedFit) -> dict[str, Any]:
+    """Return the fields of a record about a source that was read in chunks."""
+    facts = {"rows": source.chunks.n_rows, "columns": len(source.features)}
     return {
         "source": {"name": task.source, "kind": "file", "sha256": file_digest(Path(task.source)), **facts},
         "features": list(source.features),
         "reading": asdict(task.reading),
-        "remarks": list(found.table.remarks),
+        "remarks": list(fit.table.remarks),
         "seed": task.seed,
         "blocks": True,
     }
 
 
-def place_rows(outputs: Outputs, source: BlockTable, placed: LocalBlocks, watch: Watch, *, resume: bool) -> Saved:
-    """Place all rows and write them; what was placed before is not placed again."""
-    began = time.perf_counter()
+def write_rows(
+    outputs: Outputs, source: ChunkedTable, coordinates: LocalBlocks, reporter: ProgressReporter, *, resume: bool
+) -> Saved:
+    """Compute and write the coordinates of all rows, except those that an interrupted run has written."""
+    start = time.perf_counter()
     assert outputs.coordinates is not None
     return save_blocks(
-        placed,
+        coordinates,
         outputs.coordinates,
         overwrite=outputs.overwrite,
         resume=resume,
         ids=source.row_names,
-        names=[f"y{j}" for j in range(placed.n_features)],
-        step=lambda done, total: watch.show(Progress("rows", done, total, time.perf_counter() - began)),
+        names=[f"y{j}" for j in range(coordinates.n_features)],
+        step=lambda done, total: reporter.show(Progress("rows", done, total, time.perf_counter() - start)),
     )
 
 
-def rate(saved: Saved, watch: Watch) -> str:
-    """Return how fast rows were placed and written, and how many if an earlier run had placed others, in words."""
-    speed = f"{saved.n_computed / max(watch.seconds['place'], 1e-3):,.0f} rows per second"
+def rate(saved: Saved, reporter: ProgressReporter) -> str:
+    """Return how fast rows were transformed and written, and how many of them an interrupted run had written."""
+    speed = f"{saved.n_computed / max(reporter.seconds['place'], 1e-3):,.0f} rows per second"
     earlier = saved.n_rows - saved.n_computed
-    return f"{earlier:,} of them by an earlier run, the others at {speed}" if earlier else f"at {speed}"
-
-
-# What a run in blocks keeps beside its output until it has ended, so that a killed one can go on.
+    return f"{earlier:,} of them by the interrupted run, the others at {speed}" if earlier else f"at {speed}"
 
 
 class RunFolder:
-    """The folder ``NAME.parts`` of a run: what it does, the state of its fit, the fitted model, and placed rows.
+    """The folder ``NAME.parts`` from which an interrupted run continues: task, state of the fit, model, written rows.
 
     Parameters
     ----------
     output : Path
-        The coordinates.
+        The file of the coordinates.
     """
 
     def __init__(self, output: Path) -> None:
@@ -264,57 +263,57 @@ class RunFolder:
         self._task, self._model = self.folder / "task.json", self.folder / "model.mfy"
 
     def begin(self, facts: Mapping[str, Any], *, resume: bool, overwrite: bool) -> bool:
-        """Make the folder, or check that it is of the same run; return whether there is something to go on with.
+        """Create the folder, or check that it belongs to the same run; return whether a run is resumed.
 
         Parameters
         ----------
         facts : mapping
             What determines the result.
         resume, overwrite : bool
-            Whether to go on with a run that did not end, or to begin it anew.
+            Whether to continue an interrupted run, or to start over.
         """
-        told = plain(facts)
+        task = plain(facts)
         if self.folder.exists() and resume:
-            self._refuse_another(told)
+            self._check_same_run(task)
             return True
         if self.folder.exists():
             if not overwrite:
                 raise FileExistsError(
-                    f"{str(self.folder)!r} is of a run that did not end: --resume goes on with it, --force begins anew."
+                    f"{str(self.folder)!r} is from an interrupted run: --resume continues it, --force starts over."
                 )
             self.remove()
         self.folder.mkdir(exist_ok=True)
         with new_file(self._task) as part:
-            part.write_text(json.dumps(told), encoding="utf-8")
+            part.write_text(json.dumps(task), encoding="utf-8")
         return False
 
-    def _refuse_another(self, told: Any) -> None:
+    def _check_same_run(self, task: Any) -> None:
         try:
             stored = json.loads(self._task.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             stored = {}
-        other = [name for name in told if not isinstance(stored, dict) or stored.get(name) != told[name]]
-        if other:
+        different = [name for name in task if not isinstance(stored, dict) or stored.get(name) != task[name]]
+        if different:
             raise ValueError(
-                f"The run in {str(self.folder)!r} was another one (by its {', '.join(other)}): --resume goes on only "
-                "with the same; --force without --resume begins anew."
+                f"The run in {str(self.folder)!r} had another {', '.join(different)}: --resume continues only the same "
+                "run; --force without --resume starts over."
             )
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Where passes of the fit keep their state."""
+        """Where passes of the fit store their state."""
         return Checkpoint(self.folder / "passes")
 
-    def keep_model(self, model: Any, facts: Mapping[str, Any]) -> None:
-        """Keep the fitted model and what is known of the fit."""
+    def store_model(self, model: Any, facts: Mapping[str, Any]) -> None:
+        """Store the fitted model and facts about the fit."""
         save_model(model, self._model, metadata=plain(facts), overwrite=True)
 
-    def kept_model(self) -> tuple[Any, dict[str, Any]] | None:
-        """Return the fitted model and what is known of the fit, if it had ended."""
+    def stored_model(self) -> tuple[Any, dict[str, Any]] | None:
+        """Return the fitted model and facts about the fit, if it was finished."""
         return (load_model(self._model), read_metadata(self._model)) if self._model.exists() else None
 
     def remove(self) -> None:
-        """Remove all that was kept, and the folder if nothing else is in it."""
+        """Remove all stored files, and the folder if it is empty then."""
         passes = self.checkpoint.folder
         for path in (
             *passes.glob("*.npz"),

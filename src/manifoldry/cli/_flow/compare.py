@@ -1,4 +1,4 @@
-"""Several methods on one file, ranked for a purpose: the whole flow of ``compare``."""
+"""``compare``: several methods on one file, ranked for a purpose."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils import get_tags
 
-from manifoldry.cli._flow.choice import stopping, usable_labels
-from manifoldry.cli._flow.chunked_tables import refuse_outputs
-from manifoldry.cli._flow.column_remarks import class_labels
-from manifoldry.cli._flow.outputs import Outputs
-from manifoldry.cli._flow.record import new_record
+from manifoldry.cli._flow.chunked_tables import check_outputs
+from manifoldry.cli._flow.fitting import EmbedTask, Fitted, stopping, usable_labels
 from manifoldry.cli._flow.results import (
+    check_coordinates_file,
     fit_facts,
-    note_written,
-    refuse_coordinates,
+    new_record,
+    record_file,
     source_facts,
+    table_report,
     write_embedding,
     write_model,
 )
-from manifoldry.cli._flow.scaling import with_units
-from manifoldry.cli._flow.task import EmbedTask, Fitted
-from manifoldry.cli._method_names import method_class
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._flow.tables import class_labels, with_units
+from manifoldry.cli._methods import method_class
+from manifoldry.cli._outputs import Outputs
+from manifoldry.cli._progress import ProgressReporter
 from manifoldry.cli._text import plain
 from manifoldry.data._tables import Table
 from manifoldry.evaluation.diagnosis import Diagnosis, diagnose
@@ -37,24 +36,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompareTask:
-    """What is to be compared, for what, and where the results go.
+    """What to compare, for which purpose, and where the results go.
 
     Parameters
     ----------
     source : str
         A file, the name of a built-in data set, or "-" for standard input.
     outputs : Outputs
-        Where coordinates and model of the best method and the page of all of them go.
+        Where coordinates and model of the best method, and the report on all methods, go.
     reading : Reading
         How the source is read and prepared.
     purpose : str
-        What methods are ranked for.
+        The purpose for which methods are ranked.
     methods : tuple of str, optional
-        Methods to compare, those of the purpose if None.
+        Methods to compare; by default those of the purpose.
     budget : float
-        Seconds; 0 for no clock.
+        Seconds; 0 for no limit.
     n_components, n_jobs, seed
-        Of the fits.
+        Parameters of the fits.
     """
 
     source: str
@@ -68,7 +67,7 @@ class CompareTask:
     seed: int = 0
 
     def embedding(self, method: str) -> EmbedTask:
-        """Return the task of embedding the same source by one method."""
+        """Return the task of embedding the same source with one method."""
         return EmbedTask(
             source=self.source,
             outputs=self.outputs,
@@ -83,16 +82,16 @@ class CompareTask:
         )
 
 
-def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, Any]]:
-    """Read, prepare, compare and write; return the comparison, and its record."""
-    refuse_outputs(task.outputs, task.source, task.reading.options)
-    refuse_coordinates(task.outputs, task.source)
-    with watch.stage("read", f"reading {task.source}"):
+def run_compare(task: CompareTask, reporter: ProgressReporter) -> tuple[Comparison, dict[str, Any]]:
+    """Read, prepare, compare and write; return the comparison and its record."""
+    check_outputs(task.outputs, task.source, task.reading.options)
+    check_coordinates_file(task.outputs, task.source)
+    with reporter.stage("read", f"reading {task.source}"):
         table = task.reading.table(task.source)
         task = replace(task, reading=task.reading.scaled(table, nonnegative=_needs_nonnegative(task.methods)))
         X, steps = task.reading.prepare(table, task.seed)
-    with watch.stage("compare", "comparing methods"), stopping(watch):
-        found = compare(
+    with reporter.stage("compare", "comparing methods"), stopping(reporter):
+        comparison = compare(
             X,
             task.purpose,
             task.budget or None,
@@ -101,45 +100,46 @@ def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, 
             n_components=task.n_components,
             random_state=task.seed,
             n_jobs=task.n_jobs,
-            callback=watch.callback,
+            callback=reporter.callback,
         )
-    with watch.stage("diagnose", "diagnosing the data"):
+    with reporter.stage("diagnose", "diagnosing the data"):
         diagnosis = _diagnosis(task, table, X)
-    fitted = Fitted(X, steps, found.best.estimator, None, found.best.warnings)
-    record = {**new_record(()), "outputs": {}, **source_facts(task.embedding(found.best.name), table)}
-    record |= {**fit_facts(fitted), **comparison_facts(found), "findings": [asdict(each) for each in diagnosis]}
-    with watch.stage("write", "writing"):
-        _write(task, found, fitted, table, record, diagnosis)
-    return found, record
+    best = comparison.best
+    fitted = Fitted(X, steps, best.estimator, None, best.warnings)
+    record = {**new_record(()), "outputs": {}, **source_facts(task.embedding(best.name), table)}
+    record |= {**fit_facts(fitted), **comparison_facts(comparison), "findings": [asdict(each) for each in diagnosis]}
+    with reporter.stage("write", "writing"):
+        _write(task, comparison, fitted, table, record, diagnosis)
+    return comparison, record
 
 
 def _needs_nonnegative(methods: Sequence[str] | None) -> bool:
-    """Tell whether a method that was asked for needs numbers of at least 0."""
+    """Return whether one of the methods needs nonnegative numbers."""
     return any(get_tags(method_class(name)()).input_tags.positive_only for name in methods or ())
 
 
 def _diagnosis(task: CompareTask, table: Table, X: Any) -> Diagnosis:
-    """Return what is to be said of the data that all methods were fitted to."""
+    """Return the diagnosis of the data that all methods were fitted to."""
     names = table.features if len(table.features) == X.shape[1] and task.reading.pca is None else None
-    found = diagnose(X, labels=class_labels(table), feature_names=names, random_state=task.seed, n_jobs=task.n_jobs)
-    return with_units(found, task.reading.units)
+    diagnosis = diagnose(X, labels=class_labels(table), feature_names=names, random_state=task.seed, n_jobs=task.n_jobs)
+    return with_units(diagnosis, task.reading.units)
 
 
 LABELED_PURPOSES = ("see clusters", "features for a classifier", "order along a path")
-"""Purposes that are judged by the labels, if there are any."""
+"""Purposes that are scored with the labels, if there are any."""
 
 
-def comparison_facts(found: Comparison) -> dict[str, Any]:
-    """Return what a record says of a comparison."""
+def comparison_facts(comparison: Comparison) -> dict[str, Any]:
+    """Return the fields of a record about a comparison."""
     return {
-        "purpose": found.purpose.name,
-        "rule": found.purpose.rule,
-        "best": found.best.name,
-        "ranking": [_entry_facts(entry) for entry in found.ranking],
-        "verdicts": list(found.verdicts),
-        "skipped": {each.name: each.reason for each in found.skipped},
-        "n_neighbors": found.n_neighbors,
-        "rows_ranked_by": len(found.rows),
+        "purpose": comparison.purpose.name,
+        "rule": comparison.purpose.rule,
+        "best": comparison.best.name,
+        "ranking": [_entry_facts(entry) for entry in comparison.ranking],
+        "verdicts": list(comparison.verdicts),
+        "skipped": {each.name: each.reason for each in comparison.skipped},
+        "n_neighbors": comparison.n_neighbors,
+        "rows_ranked_by": len(comparison.rows),
     }
 
 
@@ -155,31 +155,29 @@ def _entry_facts(entry: ComparedMethod) -> dict[str, Any]:
 
 def _write(
     task: CompareTask,
-    found: Comparison,
+    comparison: Comparison,
     fitted: Fitted,
     table: Table,
     record: dict[str, Any],
     diagnosis: Diagnosis,
 ) -> None:
-    """Write coordinates and model of the best method, and the page of all."""
+    """Write coordinates and model of the best method, and the report on all."""
     outputs, best = task.outputs, fitted.model
     if outputs.coordinates is not None:
         Y = best.embedding_ if len(best.embedding_) == len(table.ids) else best.transform(fitted.X)
         write_embedding(outputs, Y, table, task.source)
-        note_written("coordinates", outputs.coordinates, record)
+        record_file("coordinates", outputs.coordinates, record)
     write_model(outputs, fitted, table, record)
-    note_written("model", outputs.model, record)
+    record_file("model", outputs.model, record)
     if outputs.report is not None:
-        from manifoldry.cli._flow.results import table_report
-
         report = table_report(
             table,
             fitted.X,
-            found,
+            comparison,
             title=f"{table.source or task.source}: to {task.purpose}",
             record=plain({**record, "source": task.source}),
             diagnosis=diagnosis,
             seed=task.seed,
         )
         report.save(outputs.report, overwrite=outputs.overwrite)
-        note_written("report", outputs.report, record)
+        record_file("report", outputs.report, record)

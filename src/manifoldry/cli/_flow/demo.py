@@ -1,4 +1,4 @@
-"""The demonstration: every method unfolds the same roll, is scored against the truth, and is drawn beside it."""
+"""``demo``: every method unfolds the same Swiss roll, is scored against the truth, and is drawn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,27 +21,23 @@ from manifoldry.data.datasets import Dataset
 from manifoldry.evaluation import metrics
 from manifoldry.viz._report import Report, build_report
 
-if TYPE_CHECKING:
-    from manifoldry.data.datasets import Dataset
-
-
 MIN_POINTS = 50
-"""Scores compare 15 neighbors, of fewer than half of the points."""
+"""Scores use 15 neighbors, which must be fewer than half of the points."""
 
 ROLL_HEIGHT = 42.0
-"""Makes a sheet about twice as long as wide, which fills a panel."""
+"""Gives a sheet about twice as long as wide, which fills a panel."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "NonmetricMDS": {"tol": 1e-4},
     "MVU": {"constraints": "at most"},
     "NonlinearFactorAnalysis": {"n_init": 1},
 }
-"""Where a picture needs less than the default; all other methods run with theirs."""
+"""Settings that are faster than the defaults and good enough for a picture; other methods use their defaults."""
 
 MAX_POINTS: Mapping[str, int] = {"EAT": 400, "ColoredMVU": 400, "MVE": 400, "SPE": 200}
-"""Methods made for fewer points than these; of more they are left out, and that is said."""
+"""Numbers of points up to which slow methods are run."""
 
-FIGURES: Mapping[str, str] = {
+SCORES: Mapping[str, str] = {
     "trust": "trustworthiness",
     "continuity": "continuity",
     "kept": "knn_kept",
@@ -50,48 +46,49 @@ FIGURES: Mapping[str, str] = {
     "affine": "procrustes_affine",
     "rigid": "procrustes_rigid",
 }
-"""Headings of the printed table, and the figures of `metrics.score` below them."""
+"""Headings of the printed table, and the names of the scores in `metrics.score`."""
 
 REPORTED = ("IPA", "LTSA", "Isomap", "TSNE", "UMAP", "MVU", "PCA")
-"""Methods in the report, one or two of each kind: more panels than these are too small to be compared."""
+"""Methods in the report, one or two of each kind, so that panels are large enough to compare."""
 
 LEGEND = """\
-trust, continuity, kept: how many neighbors are kept, 1 is best. deviation: half of the distances to neighbors change
-by less, at the best scale, 0 is best. similarity, affine, rigid: error left by the best such map onto the truth, 0 is
-best; rigid maps do not scale, so it is for methods that keep the units of the data. PCA comes first, for comparison."""
+trust, continuity, kept: how well neighbors are preserved; 1 is best. deviation: median relative change of the
+distances to neighbors, at the best scale; 0 is best. similarity, affine, rigid: error after the best map of that kind
+onto the truth; 0 is best. Rigid maps do not scale, so this error is meaningful for methods that preserve the units of
+the data. PCA comes first, for comparison."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one method made of the data: its embedding moved onto the truth, seconds, figures, warnings."""
+    """The result of one method: its model, embedding aligned with the truth, seconds, scores and warnings."""
 
     name: str
     model: Any
     aligned: FloatArray
     seconds: float
-    figures: dict[str, float]
+    scores: dict[str, float]
     remarks: tuple[str, ...]
 
 
 def demo(out: Path, n: int) -> None:
-    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures, write pictures and a report."""
+    """Unfold a Swiss roll, with and without a hole, with every method; print scores, write pictures and a report."""
     check.integer("n", n, MIN_POINTS)
     out.mkdir(parents=True, exist_ok=True)
-    whole, holed = (datasets.swiss_roll(n, height=ROLL_HEIGHT, hole=hole) for hole in (False, True))
+    full, with_hole = (datasets.swiss_roll(n, height=ROLL_HEIGHT, hole=hole) for hole in (False, True))
     pictures = out / "swiss_roll.png", out / "swiss_roll_hole.png"
-    _show("Swiss roll", whole, pictures[0])
-    results = _show("Swiss roll with a hole", holed, pictures[1])
-    for name, most in MAX_POINTS.items():
-        if n > most:
-            print(f"{name} is left out: it is for up to {most} points, see --n.\n")
-    print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.", flush=True)
+    _show("Swiss roll", full, pictures[0])
+    results = _show("Swiss roll with a hole", with_hole, pictures[1])
+    for name, limit in MAX_POINTS.items():
+        if n > limit:
+            print(f"{name} is left out: it is for up to {limit} points, see --n.\n")
+    print(f"{LEGEND}\n\nThe pictures are in {' and '.join(map(str, pictures))}.", flush=True)
     page = out / "report.html"
-    report(holed, results).save(page, overwrite=True)
-    print(f"Those of the roll with a hole can be explored in a browser: {page}")
+    report(with_hole, results).save(page, overwrite=True)
+    print(f"Open {page} in a browser to explore the embeddings of the roll with a hole.")
 
 
 def report(roll: Dataset, results: Sequence[Result]) -> Report:
-    """Return a report on some of the methods, with the true coordinates to color by."""
+    """Return a report on some of the methods, colored by the true coordinates."""
     models = {result.name: result.model for result in results}
     chosen = {name: models[name] for name in REPORTED if name in models}
     assert roll.truth is not None
@@ -101,7 +98,7 @@ def report(roll: Dataset, results: Sequence[Result]) -> Report:
 
 
 def shown(n: int) -> list[Card]:
-    """Return the cards of the methods that lay n points out in a plane: PCA to compare with, then ours."""
+    """Return the cards of the methods that embed n points in a plane: PCA for comparison, then ours."""
     return [
         card
         for card in sorted(list_methods(), key=lambda card: card.name != "PCA")
@@ -112,34 +109,31 @@ def shown(n: int) -> list[Card]:
 
 
 def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
-    """Yield the results of methods on data with a truth.
-
-    Seconds are those of the fit; the first use of a compiled kernel includes loading it.
-    """
+    """Yield the results of methods on data with known coordinates; seconds include loading compiled kernels."""
     for card in cards:
         model = card.cls(n_components=2, **SETTINGS.get(card.name, {}))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            began = time.perf_counter()
+            start = time.perf_counter()
             Y = model.fit_transform(data.X)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
         yield Result(
             card.name,
             model,
             metrics.procrustes(Y, data.truth, kind="similarity").aligned,
             seconds,
-            metrics.score(data.X, Y, truth=data.truth, figures=FIGURES.values()),
+            metrics.score(data.X, Y, truth=data.truth, figures=SCORES.values()),
             tuple(f"{card.name}: {str(warning.message).removeprefix(f'{card.name}: ')}" for warning in caught),
         )
 
 
 def _show(title: str, roll: Dataset, path: Path) -> list[Result]:
-    """Print a line per method as soon as it is done, draw all of them, and return them."""
-    print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *FIGURES)}", flush=True)
+    """Print each result as soon as it is known, draw all of them, and return them."""
+    print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *SCORES)}", flush=True)
     results = []
     for result in unfold(roll, shown(len(roll.X))):
-        figures = [_number(result.figures[key]) for key in FIGURES.values()]
-        print(_line(result.name, f"{result.seconds:.2f}", *figures), flush=True)
+        scores = [_number(result.scores[key]) for key in SCORES.values()]
+        print(_line(result.name, f"{result.seconds:.2f}", *scores), flush=True)
         results.append(result)
     print(*(f"{remark}\n" for result in results for remark in result.remarks), sep="")
     draw(title, roll, results, path)
@@ -149,8 +143,8 @@ def _show(title: str, roll: Dataset, path: Path) -> list[Result]:
 def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> None:
     """Draw the data, the truth and the results of several methods side by side."""
     subtitle = (
-        f"{len(results)} methods, the same {len(roll.X):,} points. Every embedding is turned, shifted and scaled "
-        "onto the true sheet, which lies in gray behind it."
+        f"{len(results)} methods on the same {len(roll.X):,} points. Every embedding is rotated, shifted and scaled "
+        "onto the true sheet, shown in gray."
     )
     panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
     draw_sheets(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
@@ -161,42 +155,40 @@ def _number(value: float) -> str:
 
 
 def _line(name: str, *cells: str) -> str:
-    heads = ("seconds", *FIGURES)
+    heads = ("seconds", *SCORES)
     first = name.ljust(max(map(len, METHODS)))
     return first + "".join(cell.rjust(2 + max(6, len(head))) for cell, head in zip(cells, heads, strict=True))
 
 
 def _caption(result: Result) -> str:
-    figures = result.figures
+    scores = result.scores
     return (
-        f"error {figures['procrustes_similarity']:.4f}   trust {figures['trustworthiness']:.4f}   "
-        f"neighbors kept {figures['knn_kept']:.0%}   {result.seconds:.2f} s"
+        f"error {scores['procrustes_similarity']:.4f}   trust {scores['trustworthiness']:.4f}   "
+        f"neighbors kept {scores['knn_kept']:.0%}   {result.seconds:.2f} s"
     )
 
-
-# Pictures: a surface in space, the sheet it truly is, and what each method made of it.
 
 N_COLUMNS = 5
 PANEL_INCHES = (3.9, 2.1)
 LEFT, RIGHT, BOTTOM, TOP, ACROSS, DOWN = 0.3, 0.3, 0.75, 1.6, 0.3, 0.8
-"""Inches: the panels' size, the margins around them and the gaps between them."""
+"""Size of the panels, margins and gaps, in inches."""
 DPI = 150
 DOTS = {"s": 8, "linewidths": 0}
 SHOWN_QUANTILES = (0.02, 0.98)
-"""Quantiles of an embedding's coordinates that a panel must show: a few stray points must not make all others small."""
+"""Quantiles of the coordinates that a panel must show, so that a few outliers do not shrink all other points."""
 FRAME_MARGIN_SHARE = 0.02
 """Space around what is drawn, as a share of its size."""
 
-Place = tuple[float, float, float, float]
-"""Left, bottom, width and height, as shares of the figure."""
+Box = tuple[float, float, float, float]
+"""Left, bottom, width and height, relative to the figure."""
 
 Frame = tuple[FloatArray, FloatArray]
-"""Lower left and upper right corner of what a flat panel shows."""
+"""Lower left and upper right corner of the region shown in a panel."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One embedding to draw: coordinates of shape (n, 2) in the frame of the truth, a title and a line of figures."""
+    """One embedding to draw: title, line of scores, and coordinates of shape (n, 2) aligned with the truth."""
 
     title: str
     caption: str
@@ -204,10 +196,10 @@ class Panel:
 
 
 def draw_sheets(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
-    """Draw data (n, 3), their true sheet (n, 2) and every panel into a PNG file, colored by the first true coordinate.
+    """Draw the data (n, 3), the true sheet (n, 2) and all panels to a PNG file, colored by the first true coordinate.
 
-    All flat panels show the same region, which holds the true sheet and nearly all of every embedding. The sheet
-    lies in gray behind each, so that what has moved can be seen.
+    All panels show the same region, which contains the true sheet and nearly all of every embedding. The true sheet is
+    drawn in gray behind each embedding.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -219,20 +211,20 @@ def draw_sheets(data: Dataset, panels: Sequence[Panel], path: Path, *, title: st
     height = TOP + n_rows * PANEL_INCHES[1] + (n_rows - 1) * DOWN + BOTTOM
     figure = Figure(figsize=(width, height), facecolor=PAPER)
     FigureCanvasAgg(figure)
-    places = [_place(i, width, height) for i in range(len(panels) + 2)]
+    boxes = [_box(i, width, height) for i in range(len(panels) + 2)]
     sheet = Panel("the true sheet", "arc length and height", data.truth)
     frame = _frame([data.truth, *(panel.coordinates for panel in panels)])
-    _space(figure, places[0], data)
-    for place, panel in zip(places[1:], [sheet, *panels], strict=True):
-        shades = _flat(figure, place, panel, data.truth, frame)
+    _draw_data(figure, boxes[0], data)
+    for box, panel in zip(boxes[1:], [sheet, *panels], strict=True):
+        dots = _draw_panel(figure, box, panel, data.truth, frame)
     figure.text(LEFT / width, 1 - 0.38 / height, title, size=20, weight="bold", color=INK, va="center")
     figure.text(LEFT / width, 1 - 0.70 / height, subtitle, size=11, color=FAINT, va="center")
-    _legend(figure, shades, width, height)
+    _legend(figure, dots, width, height)
     figure.savefig(path, dpi=DPI)
 
 
-def _place(i: int, width: float, height: float) -> Place:
-    """Return where the i-th panel stands, row by row."""
+def _box(i: int, width: float, height: float) -> Box:
+    """Return the box of the i-th panel, row by row."""
     row, column = divmod(i, N_COLUMNS)
     left = LEFT + column * (PANEL_INCHES[0] + ACROSS)
     top = TOP + row * (PANEL_INCHES[1] + DOWN)
@@ -240,7 +232,7 @@ def _place(i: int, width: float, height: float) -> Place:
 
 
 def _frame(shown: Sequence[Array]) -> Frame:
-    """Return the region that holds the first of the things shown and nearly all of the others, in a panel's shape."""
+    """Return the region with the first array and nearly all points of the others, in the shape of a panel."""
     truth, *others = shown
     inner = [np.quantile(points[:, :2], SHOWN_QUANTILES, axis=0) for points in others]
     low = np.min([truth.min(axis=0), *(low for low, _ in inner)], axis=0)
@@ -250,9 +242,9 @@ def _frame(shown: Sequence[Array]) -> Frame:
     return (low + high) / 2 - half, (low + high) / 2 + half
 
 
-def _space(figure: Any, place: Place, data: Dataset) -> None:
-    left, bottom, width, height = place
-    # Axes in space are cut to a square; one as high as the panel is wide leaves the points room.
+def _draw_data(figure: Any, box: Box, data: Dataset) -> None:
+    left, bottom, width, height = box
+    # 3-D axes are square; making them as high as the panel is wide leaves room for the points.
     taller = height * PANEL_INCHES[0] / PANEL_INCHES[1]
     axes = figure.add_axes((left, bottom - (taller - height) / 2, width, taller), projection="3d")
     axes.patch.set_visible(False)
@@ -261,30 +253,30 @@ def _space(figure: Any, place: Place, data: Dataset) -> None:
     axes.view_init(elev=10, azim=-66)
     axes.set_box_aspect((np.ptp(x), np.ptp(y), np.ptp(z)), zoom=0.9)
     axes.set_axis_off()
-    _name(figure, place, "the data", f"{len(data.X):,} points in space")
+    _add_title(figure, box, "the data", f"{len(data.X):,} points in space")
 
 
-def _flat(figure: Any, place: Place, panel: Panel, truth: Array, frame: Frame) -> Any:
-    axes = figure.add_axes(place)
+def _draw_panel(figure: Any, box: Box, panel: Panel, truth: Array, frame: Frame) -> Any:
+    axes = figure.add_axes(box)
     axes.scatter(*truth.T, c=GHOST, **DOTS)
-    shades = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORMAP, **DOTS)
+    dots = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORMAP, **DOTS)
     (left, bottom), (right, top) = frame
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     axes.set_axis_off()
-    _name(figure, place, panel.title, panel.caption)
-    return shades
+    _add_title(figure, box, panel.title, panel.caption)
+    return dots
 
 
-def _name(figure: Any, place: Place, title: str, caption: str) -> None:
-    left, bottom, width, height = place
+def _add_title(figure: Any, box: Box, title: str, caption: str) -> None:
+    left, bottom, width, height = box
     middle, above = left + width / 2, bottom + height
     figure.text(middle, above + 0.13 * height, title, size=14, weight="bold", color=INK, ha="center")
     figure.text(middle, above + 0.04 * height, caption, size=9.5, color=FAINT, ha="center")
 
 
-def _legend(figure: Any, shades: Any, width: float, height: float) -> None:
+def _legend(figure: Any, dots: Any, width: float, height: float) -> None:
     axes = figure.add_axes((0.5 - 1.6 / width, 0.4 / height, 3.2 / width, 0.12 / height))
-    bar = figure.colorbar(shades, cax=axes, orientation="horizontal")
+    bar = figure.colorbar(dots, cax=axes, orientation="horizontal")
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8.5, labelcolor=FAINT)
     axes.text(-0.03, 0.5, "arc length", transform=axes.transAxes, ha="right", va="center", size=9.5, color=FAINT)

@@ -1,89 +1,428 @@
-"""The fit of an embedding: rows prepared, the method chosen if none is named, warnings kept."""
+"""The fit of ``embed``: its task, the choice of a method if none is named, and the fitted result."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from manifoldry._core.parameters import check_parameters
+from manifoldry._core.registry import list_methods
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array
 from manifoldry._core.warnings import EmbeddingWarning
-from manifoldry.cli._advice import MIN_FOREWARNED_ROWS, forewarnings
-from manifoldry.cli._flow.choice import choose
-from manifoldry.cli._flow.column_remarks import class_labels
-from manifoldry.cli._flow.task import EmbedTask, Fitted
-from manifoldry.cli._method_names import AUTO_CLASS
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._flow.tables import MixedUnits, ScaleOption, class_labels, resolved_scale
+from manifoldry.cli._messages import as_options
+from manifoldry.cli._methods import AUTO_CLASS, method_class
+from manifoldry.cli._outputs import Outputs
+from manifoldry.cli._progress import ProgressReporter
 from manifoldry.data._chunked import RowBlocks
-from manifoldry.data._tables import Table, preparation
+from manifoldry.data._tables import ReadOptions, Table, preparation
+from manifoldry.data._tables.preparation import Scale
+from manifoldry.evaluation.selection._auto import AutoEmbedding
+from manifoldry.evaluation.selection._candidates import growth
+from manifoldry.evaluation.selection._compare import MAX_RANKED_ROWS, ranked_rows
+from manifoldry.evaluation.selection._comparison import Comparison
+from manifoldry.evaluation.selection._objectives import PURPOSES
+
+PATH_PURPOSE = "order along a path"
+"""The purpose whose result is one coordinate."""
+
+MAX_QUADRATIC_ROWS = MAX_RANKED_ROWS
+"""Rows up to which methods of quadratic cost are compared: seconds, and less than a gigabyte."""
+
+MAX_LINEAR_ROWS = 100_000
+"""Rows up to which other methods are compared: a minute or two on two cores."""
+
+MAX_ROWS_OF: Mapping[str, float] = {
+    "IPA": np.inf,
+    "LPP": np.inf,
+    "PrincipalCurve": 1_000_000,
+    "TSNE": 200_000,
+    "UMAP": 500_000,
+}
+"""Rows up to which methods for large data are compared: at most a few minutes on two cores."""
+
+ALWAYS_POSSIBLE = "IPA"
+"""The method that is compared with PCA if there are too many rows for all methods of the purpose."""
+
+MIN_ROWS_FOR_EARLY_NOTES = 2000
+"""Rows from which on a fit takes so long that problems with the columns are reported before it."""
+
+
+@dataclass(frozen=True)
+class EmbedTask:
+    """What to embed, how, and where the results go.
+
+    Parameters
+    ----------
+    source : str
+        A file, a folder of images, the name of a built-in data set, or "-" for standard input.
+    outputs : Outputs
+        Where the results go.
+    method : str
+        Class name of a method, or "AutoEmbedding" for the best of several.
+    parameters : mapping
+        Its parameters, apart from dimension, seed and threads.
+    reading : ReadOptions
+        How the source is read.
+    scale, pca
+        How the rows are prepared, see `tables.preparation`; "auto" standardizes columns of mixed units.
+    units : MixedUnits, optional
+        Why "auto" standardized the columns.
+    n_components : int, optional
+        Target dimension; by default 2, or 1 for a curve or an order along a path.
+    seed, n_jobs
+        Seed and threads of the fit.
+    chunked : bool, optional
+        Whether the source is read in chunks; by default if it is large.
+    resume : bool
+        Whether to continue an interrupted run on chunked data.
+    command : sequence of str
+        The command-line arguments, for the record.
+    """
+
+    source: str
+    outputs: Outputs
+    method: str = AUTO_CLASS[0]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    reading: ReadOptions = field(default_factory=ReadOptions)
+    scale: ScaleOption = "none"
+    pca: int | None = None
+    units: MixedUnits | None = None
+    n_components: int | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+    chunked: bool | None = None
+    resume: bool = False
+    command: Sequence[str] = ()
+
+    @property
+    def dimension(self) -> int:
+        """The target dimension."""
+        if self.n_components is not None:
+            return self.n_components
+        line = self.parameters.get("purpose") == PATH_PURPOSE or self.method == "PrincipalCurve"
+        return 1 if line else 2
+
+    def scaled(self, X: Array, names: Sequence[str]) -> EmbedTask:
+        """Return the task with "auto" replaced by the scaling of these rows, which may be a sample."""
+        model = self.estimator()
+        scale, units = resolved_scale(
+            self.scale,
+            X,
+            names,
+            getattr(model, "metric", "euclidean"),
+            nonnegative=get_tags(model).input_tags.positive_only,
+        )
+        return replace(self, scale=scale, units=units or self.units)
+
+    @property
+    def fixed_scale(self) -> Scale:
+        """The scaling, once "auto" has been replaced."""
+        if self.scale == "auto":
+            raise ValueError("The scaling depends on the rows: call scaled() first.")
+        return self.scale
+
+    def estimator(self) -> Any:
+        """Return the unfitted estimator; parameters are checked as far as possible without data."""
+        model = new_estimator(self.method, self.parameters, self.dimension, self.seed, self.n_jobs)
+        if hasattr(model, "callback"):
+            check_parameters(model)
+        if self.reading.missing == "keep":
+            self._check_missing_values(model)
+        return model
+
+    def _check_missing_values(self, model: Any) -> None:
+        """Raise if the method or the preparation does not accept missing values."""
+        if not get_tags(model).input_tags.allow_nan:
+            method = "a comparison" if self.method == AUTO_CLASS[0] else self.method
+            raise ValueError(
+                f"--missing keep needs a method that accepts missing values, --method probabilisticpca; {method} "
+                "needs complete rows: use --missing drop or impute."
+            )
+        if self.pca is not None or self.scale == "unit":
+            option = "--scale unit" if self.pca is None else "--pca"
+            raise ValueError(f"{option} needs complete rows; leave it out, or use --missing drop or impute.")
+
+
+def new_estimator(method: str, parameters: Mapping[str, Any], n_components: int, seed: int, n_jobs: int | None) -> Any:
+    """Return an unfitted method by its class name, with those of dimension, seed and threads that it has."""
+    cls: Any = method_class(method)
+    names = cls().get_params()
+    common = {"n_components": n_components, "random_state": seed, "n_jobs": n_jobs}
+    return cls(**{**{name: value for name, value in common.items() if name in names}, **parameters})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen method.
+
+    Parameters
+    ----------
+    model : estimator
+        The best method with the settings it was compared with; not fitted.
+    comparison : Comparison
+        The comparison behind the choice.
+    left_out : tuple of str
+        Methods of the purpose that are too slow for this many rows.
+    all_rows : bool
+        Whether all rows were compared, not a sample.
+    """
+
+    model: Any
+    comparison: Comparison
+    left_out: tuple[str, ...]
+    all_rows: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return purpose, rows, ranking with the decisive scores, and reasons, for a record."""
+        comparison = self.comparison
+        names = [criterion.figure for criterion in comparison.purpose.criteria]
+        return {
+            "purpose": comparison.purpose.name,
+            "rule": comparison.purpose.rule,
+            "rows": len(comparison.rows),
+            "whole": self.all_rows,
+            "n_neighbors": comparison.n_neighbors,
+            "ranking": [
+                {"method": entry.name, **{name: entry.score.get(name) for name in names}, "seconds": entry.seconds}
+                for entry in comparison.ranking
+            ],
+            "reasons": [*comparison.best.reasons, *comparison.verdicts],
+            "skipped": {each.name: each.reason for each in comparison.skipped},
+            "left_out": list(self.left_out),
+        }
+
+
+def choose(X: Any, labels: Array | None, auto: AutoEmbedding, reporter: ProgressReporter) -> Choice:
+    """Compare the methods of a purpose on the rows or a sample of them, without a time limit unless ``auto`` has one.
+
+    Ctrl-C ends the comparison after the current method; a second one raises.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The prepared rows.
+    labels : ndarray of shape (n,), optional
+        Their classes, for the purposes that are scored with them.
+    auto : AutoEmbedding
+        With purpose, dimension, metric, seed and threads; not fitted.
+    reporter : ProgressReporter
+        Shows the fits.
+    """
+    n = X.shape[0]
+    labels = usable_labels(labels)
+    if labels is None and "labels" in PURPOSES[auto.purpose].needs:
+        raise ValueError(
+            f'Methods for "{auto.purpose}" are scored with the class of every row: name its column with --label. '
+            "It needs at least two classes, no missing entries, and fewer classes than rows."
+        )
+    methods, left_out = methods_for(auto.purpose, n)
+    if n > MAX_RANKED_ROWS:
+        rows = ranked_rows(n, Run(auto.random_state))
+        X, labels = X[rows], None if labels is None else labels[rows]
+    model = clone(auto).set_params(methods=methods, callback=reporter.callback)
+    with stopping(reporter):
+        model.fit(X, labels)
+    best = clone(model.best_estimator_)
+    settings = {"random_state": auto.random_state, "n_jobs": auto.n_jobs}
+    best.set_params(**{name: value for name, value in settings.items() if name in best.get_params()})
+    return Choice(best, model.comparison_, left_out, all_rows=n <= MAX_RANKED_ROWS)
+
+
+def usable_labels(labels: Array | None) -> Array | None:
+    """Return the labels if there are at least two classes and no missing entries, otherwise None."""
+    if labels is None or len(np.unique(labels)) < 2:
+        return None
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else labels == ""
+    return None if np.any(missing) else labels
+
+
+def methods_for(purpose: str, n: int) -> tuple[list[str], tuple[str, ...]]:
+    """Return the methods of a purpose to compare on n rows, and those that would take too long.
+
+    Examples
+    --------
+    >>> methods_for("keep neighbors", 1_000_000)
+    (['IPA'], ('TSNE', 'UMAP', 'Isomap', 'LTSA', 'SymmetricSNE', 'LaplacianEigenmaps'))
+    """
+    cards = {card.name: card for card in list_methods()}
+
+    def max_rows(name: str) -> float:
+        default = MAX_LINEAR_ROWS if growth(cards[name]) < 2 else MAX_QUADRATIC_ROWS
+        return MAX_ROWS_OF.get(name, default)
+
+    candidates = PURPOSES[purpose].methods
+    methods = [name for name in candidates if n <= max_rows(name)]
+    return methods or [ALWAYS_POSSIBLE], tuple(name for name in candidates if name not in methods)
+
+
+@contextmanager
+def stopping(reporter: ProgressReporter) -> Iterator[None]:
+    """Let Ctrl-C request a stop from the running fit; a second one raises. Has no effect outside the main thread."""
+    default = signal.default_int_handler
+    installed = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is default
+
+    def request(*_: Any) -> None:
+        if reporter.stop_requested:
+            raise KeyboardInterrupt
+        reporter.stop_requested = True
+
+    if installed:
+        signal.signal(signal.SIGINT, request)
+    try:
+        yield
+    finally:
+        if installed:
+            signal.signal(signal.SIGINT, default)
+        reporter.stop_requested = False
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Rows after all preparation, its fitted steps, and all rows in blocks where ``X`` is a sample of them."""
+    """Prepared rows, the fitted steps, and all rows as chunked data if ``X`` is a sample of them."""
 
     X: Any
     steps: list[tuple[str, Any]]
-    blocks: RowBlocks | None = None
+    chunks: RowBlocks | None = None
 
 
-def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Prepared rows and what was fitted to them.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The prepared rows.
+    steps : list of pairs of a name and a transformer
+        The fitted preparation.
+    model : estimator
+        The method, fitted to ``X``.
+    choice : Choice, optional
+        How the method was chosen.
+    warnings : tuple of str
+        Warnings of the fit.
+    targets : bool
+        Whether the labels were targets of the fit.
+    """
+
+    X: Any
+    steps: list[tuple[str, Any]]
+    model: Any
+    choice: Choice | None = None
+    warnings: tuple[str, ...] = ()
+    targets: bool = False
+
+    @property
+    def pipeline(self) -> Any:
+        """The estimator for rows as they are read: a pipeline, or the method itself if nothing is prepared."""
+        return Pipeline([*self.steps, ("embedding", self.model)]) if self.steps else self.model
+
+    @property
+    def panels(self) -> dict[str, Any]:
+        """The embeddings of the report: the result, and the methods it was compared with on all rows."""
+        panels = {type(self.model).__name__: self.model}
+        if self.choice is not None and self.choice.all_rows:
+            for entry in self.choice.comparison.ranking:
+                panels.setdefault(entry.name, entry.estimator)
+        return panels
+
+
+def fit(task: EmbedTask, table: Table, reporter: ProgressReporter) -> Fitted:
     """Prepare the rows, choose the method if none is named, and fit it."""
-    X, steps = table.X, preparation(task.known_scale, task.pca, task.reading.missing == "impute", task.seed, X=table.X)
+    X, impute = table.X, task.reading.missing == "impute"
+    steps = preparation(task.fixed_scale, task.pca, impute, task.seed, X=X)
     if steps:
-        with watch.stage("prepare", "preparing the columns"):
+        with reporter.stage("prepare", "preparing the columns"):
             for _, step in steps:
                 X = step.fit_transform(X)
-    fitted = fit_prepared(task, table, Prepared(X, steps), watch)
-    # Gaps that were kept are judged and shown at the values that the method expects there.
+    fitted = fit_prepared(task, table, Prepared(X, steps), reporter)
+    # Missing values that were kept are scored and shown at the values that the method expects there.
     return replace(fitted, X=fitted.model.impute(X)) if task.reading.missing == "keep" else fitted
 
 
-def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch) -> Fitted:
-    """Choose the method if none is named, and fit it to prepared rows; ``table`` tells what is known of those in X."""
+def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, reporter: ProgressReporter) -> Fitted:
+    """Choose the method if none is named, and fit it to prepared rows, whose labels and names are in ``table``."""
     X = prepared.X
     if X.shape[1] == 1 and task.n_components is None and "n_components" not in task.parameters:
         task = replace(task, n_components=1)  # one column has no second dimension
     model, choice = task.estimator(), None
     targets = _targets(task, table, prepared)
-    if task.units is not None and X.shape[0] >= MIN_FOREWARNED_ROWS:
-        watch.tell(task.units.told)
+    if task.units is not None and X.shape[0] >= MIN_ROWS_FOR_EARLY_NOTES:
+        reporter.note(task.units.message)
     if task.scale == "none" and task.pca is None and task.reading.missing != "keep":
-        for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
-            watch.tell(sentence)
+        for note in early_notes(X, table.features, getattr(model, "metric", "euclidean")):
+            reporter.note(note)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if task.method == AUTO_CLASS[0]:
-            with watch.stage("choose", "comparing methods"):
-                choice = choose(X, class_labels(table), model, watch)
+            with reporter.stage("choose", "comparing methods"):
+                choice = choose(X, class_labels(table), model, reporter)
             model = choice.model
         if "callback" in model.get_params():
-            model.set_params(callback=watch.callback)
-        with watch.stage("fit", f"fitting {type(model).__name__}"):
-            model.fit(X if prepared.blocks is None else prepared.blocks, targets)
+            model.set_params(callback=reporter.callback)
+        with reporter.stage("fit", f"fitting {type(model).__name__}"):
+            model.fit(X if prepared.chunks is None else prepared.chunks, targets)
     if "callback" in model.get_params():
         model.set_params(callback=None)
-    told = (
+    messages = (
         str(each.message)
         for each in caught
-        if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
+        # an EmbeddingWarning repeats the advice of the fit, which the record has
+        if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)
     )
-    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)), targets is not None)
+    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(messages)), targets is not None)
 
 
 def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:
-    """Return the labels where a ``target_weight`` asks for them: else they only judge and color.
+    """Return the labels as targets if ``target_weight`` is set, otherwise None.
 
-    A method whose weight is 1 unless another is given has no purpose but its targets, and takes any label there is.
+    A method whose default weight is 1 exists only for its targets, so it uses the labels if there are any.
     """
     weight = task.parameters.get("target_weight")
     if weight is None:
         weight = table.labels is not None and getattr(task.estimator(), "target_weight", 0) == 1
     if not weight:
         return None
-    if prepared.blocks is not None:
-        raise ValueError("--target-weight needs a table that is read whole; leave it out, or embed a part of the rows.")
+    if prepared.chunks is not None:
+        raise ValueError("--target-weight needs a table in memory; leave it out, or embed a part of the rows.")
     if table.labels is None:
         raise ValueError("--target-weight is the weight of labels: name their column with --label.")
     labels = table.labels.astype(object)
     labels[[isinstance(label, str) and not label for label in labels]] = None
     return labels
+
+
+def early_notes(X: Any, names: Sequence[str], metric: Any = "euclidean") -> Iterator[str]:
+    """Yield notes on columns that dominate all distances, because of their units or as counts, if there are many rows.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        Complete rows, as they will be embedded.
+    names : sequence of str
+        Names of their columns.
+    metric : str or callable
+        Metric of the method.
+    """
+    from manifoldry.evaluation.diagnosis import _columns as columns
+    from manifoldry.evaluation.diagnosis._subject import Subject
+
+    if X.shape[0] < MIN_ROWS_FOR_EARLY_NOTES:
+        return
+    subject = Subject(X, metric, 0, tuple(f"column {name!r}" for name in names), None, Run(0))
+    for check in (columns.scales, columns.counts):
+        for finding in check(subject):
+            if finding.severity == "problem":
+                yield f"{finding.sentence} You may want to {as_options(finding.advice)}."

@@ -1,4 +1,4 @@
-"""New rows placed by a model that was written: read as its own rows were, matched by name, prepared alike."""
+"""``transform``: new rows, read and prepared like the rows of a saved model, and its coordinates for them."""
 
 from __future__ import annotations
 
@@ -10,168 +10,172 @@ from typing import Any
 
 from manifoldry._core.files import full_disk
 from manifoldry._core.run import Run
-from manifoldry.cli._flow.chunked import place_rows, rate, reads_in_blocks, resumable, run_folder
-from manifoldry.cli._flow.chunked_tables import BlockTable, PreparedRows, block_table, refuse_outputs, with_steps
-from manifoldry.cli._flow.outputs import STANDARD_STREAM, Outputs
-from manifoldry.cli._flow.record import written
-from manifoldry.cli._flow.results import refuse_coordinates, write_embedding
-from manifoldry.cli._progress import Watch
+from manifoldry.cli._flow.chunked import rate, reads_in_chunks, resume_hint, run_folder, write_rows
+from manifoldry.cli._flow.chunked_tables import ChunkedTable, PreparedRows, check_outputs, open_chunked, with_steps
+from manifoldry.cli._flow.results import check_coordinates_file, write_embedding, written
+from manifoldry.cli._outputs import STANDARD_STREAM, Outputs
+from manifoldry.cli._progress import ProgressReporter
 from manifoldry.data._models import load_model, read_metadata
 from manifoldry.data._tables import ReadOptions, Table, features_of, read_table
 
-REMEMBERED = ("id", "missing", "key", "header")
-"""How new rows are read like those of the model, unless the options say otherwise."""
+MODEL_READ_OPTIONS = ("id", "missing", "key", "header")
+"""Read options that default to those of the model."""
 
 
 @dataclass(frozen=True)
-class PlaceTask:
-    """New rows, the model that places them, and where the coordinates go."""
+class TransformTask:
+    """New rows, the model for them, and where the coordinates go."""
 
     model: Path
     source: str
     outputs: Outputs
     reading: ReadOptions
-    blocks: bool | None = None
+    chunked: bool | None = None
     resume: bool = False
 
 
-def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
-    """Place new rows and write their coordinates; return what was done, for the screen."""
-    refuse_outputs(task.outputs, task.source, task.reading)
-    if reads_in_blocks(task, watch):
-        return place_blocks(task, watch)
-    refuse_coordinates(task.outputs, task.source)
-    with watch.stage("load", f"loading {task.model}"):
-        model = load_model(task.model)
-        metadata = read_metadata(task.model)
-    refuse_mapless(model, task.model)
-    with watch.stage("read", f"reading {task.source}"):
+def transform(task: TransformTask, reporter: ProgressReporter) -> dict[str, Any]:
+    """Transform new rows and write their coordinates; return facts about the run."""
+    check_outputs(task.outputs, task.source, task.reading)
+    if reads_in_chunks(task, reporter):
+        return transform_chunked(task, reporter)
+    check_coordinates_file(task.outputs, task.source)
+    model, metadata = _load(task.model, reporter)
+    with reporter.stage("read", f"reading {task.source}"):
         table = rows_for(metadata, task.source, task.reading)
-    with watch.stage("place", f"placing {len(table.ids):,} rows"):
+    with reporter.stage("place", f"transforming {len(table.ids):,} rows"):
         Y = model.transform(table.X)
-    done: dict[str, Any] = {
-        "model": task.model.as_posix(),
-        "method": type(model[-1] if hasattr(model, "steps") else model).__name__,
-        "source": {"name": task.source, "rows": len(table.ids), "columns": table.X.shape[1]},
-        "remarks": list(table.remarks),
-        "outputs": {},
-    }
-    with watch.stage("write", "writing coordinates"):
+    with reporter.stage("write", "writing coordinates"):
         write_embedding(task.outputs, Y, table, task.source)
-    done["outputs"] = {name: written(path) for name, path in task.outputs.wanted()}
-    return {**done, "seconds": dict(watch.seconds)}
+    method = type(model[-1] if hasattr(model, "steps") else model).__name__
+    return _facts(task, method, table.X.shape, list(table.remarks), reporter)
 
 
-def place_blocks(task: PlaceTask, watch: Watch) -> dict[str, Any]:
-    """Place the rows of a large source and write them, block by block; return what was done."""
-    folder = run_folder(task.outputs)  # refuses what cannot be written so
-    with watch.stage("load", f"loading {task.model}"):
-        model = load_model(task.model)
-        metadata = read_metadata(task.model)
-    refuse_mapless(model, task.model)
-    with watch.stage("read", f"opening {task.source}"):
-        source = blocks_for(metadata, task.source, task.reading)
+def transform_chunked(task: TransformTask, reporter: ProgressReporter) -> dict[str, Any]:
+    """Transform a large source and write it, chunk by chunk; return facts about the run."""
+    folder = run_folder(task.outputs)  # reports outputs that cannot be written in chunks
+    model, metadata = _load(task.model, reporter)
+    with reporter.stage("read", f"opening {task.source}"):
+        source = chunks_for(metadata, task.source, task.reading)
     steps, last = ([step for _, step in model.steps[:-1]], model[-1]) if hasattr(model, "steps") else ([], model)
-    one = PreparedRows(steps)(next(iter(source.blocks))[:1], Run(0))
-    prepared = with_steps(source.blocks, steps, one, 0)
+    one_row = PreparedRows(steps)(next(iter(source.chunks))[:1], Run(0))
+    prepared = with_steps(source.chunks, steps, one_row, 0)
     try:
-        with watch.stage("place", f"placing the rows of {task.source}"):
-            saved = place_rows(task.outputs, source, last.transform(prepared), watch, resume=task.resume)
+        with reporter.stage("place", f"transforming the rows of {task.source}"):
+            saved = write_rows(task.outputs, source, last.transform(prepared), reporter, resume=task.resume)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. {resumable(folder)}") from None
+        raise KeyboardInterrupt(f"Interrupted. {resume_hint(folder)}") from None
     except OSError as error:
         if full_disk(error) is None:
             raise
-        raise OSError(f"{error.strerror}. {resumable(folder)}") from error
+        raise OSError(f"{error.strerror}. {resume_hint(folder)}") from error
+    remarks = [*source.remarks, f"Read in chunks, and all rows transformed, {rate(saved, reporter)}."]
+    return _facts(task, type(last).__name__, (saved.n_rows, len(source.features)), remarks, reporter)
+
+
+def _load(path: Path, reporter: ProgressReporter) -> tuple[Any, Any]:
+    """Return the model of a file and its metadata, or raise if it cannot transform new rows."""
+    with reporter.stage("load", f"loading {path}"):
+        model, metadata = load_model(path), read_metadata(path)
+    if not hasattr(model, "transform"):
+        raise ValueError(
+            f"{str(path)!r} holds {type(model).__name__}, which cannot transform new rows: embed all rows together, "
+            "or use a method with transform (manifoldry methods --gives transform)."
+        )
+    return model, metadata
+
+
+def _facts(
+    task: TransformTask, method: str, shape: tuple[int, ...], remarks: list[str], reporter: ProgressReporter
+) -> dict[str, Any]:
     return {
         "model": task.model.as_posix(),
-        "method": type(last).__name__,
-        "source": {"name": task.source, "rows": saved.n_rows, "columns": len(source.features)},
-        "remarks": [*source.remarks, f"Read in blocks, and all rows placed, {rate(saved, watch)}."],
-        "outputs": {name: written(path) for name, path in task.outputs.wanted()},
-        "seconds": dict(watch.seconds),
+        "method": method,
+        "source": {"name": task.source, "rows": shape[0], "columns": shape[1]},
+        "remarks": remarks,
+        "outputs": {name: written(path) for name, path in task.outputs.files()},
+        "seconds": dict(reporter.seconds),
     }
 
 
-def blocks_for(metadata: Any, source: str, given: ReadOptions) -> BlockTable:
-    """Return new rows in blocks with the features of a model, in its order; see `rows_for`."""
-    known = metadata if isinstance(metadata, dict) else {}
-    features, before = known.get("features"), known.get("reading")
-    options = remembered(given, before if isinstance(before, dict) else {})
-    if isinstance(features, list) and any(not name.removeprefix("x").isdigit() for name in features):
+def chunks_for(metadata: Any, source: str, given: ReadOptions) -> ChunkedTable:
+    """Return new rows as chunked data with the features of a model, in its order; see `rows_for`."""
+    features, options = _model_options(metadata, given)
+    if features is not None and _are_named(features):
         options = replace(options, features=tuple(features))
     try:
-        return block_table(source, options)
+        return open_chunked(source, options)
     except ValueError as error:
         if given.id is not None or options.id is None or f"There is no column {options.id!r}" not in str(error):
             raise
-    return block_table(source, replace(options, id=None))
-
-
-def refuse_mapless(model: Any, path: Path) -> None:
-    """Refuse a model that cannot place new rows."""
-    if not hasattr(model, "transform"):
-        raise ValueError(
-            f"{str(path)!r} holds {type(model).__name__}, which has no map for new rows: embed all rows together, or "
-            "by a method that gives transform (manifoldry methods)."
-        )
+    return open_chunked(source, replace(options, id=None))
 
 
 def rows_for(metadata: Any, source: str, given: ReadOptions) -> Table:
-    """Return new rows with the features of a model, in its order, read as its own rows were.
+    """Return new rows with the features of a model, in its order, read like the rows of the model.
 
     Parameters
     ----------
     metadata : dict or None
-        What `read_metadata` returns of the model; without it rows are read as the options say.
+        The metadata of the model (`read_metadata`); without it the options alone decide.
     source : str
         The new rows.
     given : ReadOptions
-        How they are read, where the options say so.
+        The options of the command.
     """
-    known = metadata if isinstance(metadata, dict) else {}
-    features, before = known.get("features"), known.get("reading")
-    options = remembered(given, before if isinstance(before, dict) else {})
-    if not isinstance(features, list):
+    features, options = _model_options(metadata, given)
+    if features is None:
         return read_table(source, options)
-    if any(not name.removeprefix("x").isdigit() for name in features):
-        # Then no column is mistaken for an id, and labels and others do not matter.
+    if _are_named(features):
+        # With the features named, no column is mistaken for an id, and other columns do not matter.
         return _read_by_name(source, options, given, features)
-    return features_of(_read_without_absent(source, options, given), features)
+    return features_of(_read_with_optional_id(source, options, given), features)
 
 
-def _read_by_name(source: str, options: ReadOptions, given: ReadOptions, features: Sequence[str]) -> Table:
-    """Return the rows with the named features of a model; a column that is not there is the file's want, not a typo."""
-    try:
-        return _read_without_absent(source, replace(options, features=tuple(features)), given)
-    except ValueError as error:
-        if source == STANDARD_STREAM or not re.match(r"There is no column '", str(error)):
-            raise
-    features_of(_read_without_absent(source, replace(options, missing="impute"), given), features)  # says what lacks
-    return features_of(_read_without_absent(source, options, given), features)
+def _model_options(metadata: Any, given: ReadOptions) -> tuple[list[str] | None, ReadOptions]:
+    """Return the features of a model, None if unknown, and the options of the command completed with its own."""
+    known = metadata if isinstance(metadata, dict) else {}
+    features, reading = known.get("features"), known.get("reading")
+    options = with_model_options(given, reading if isinstance(reading, dict) else {})
+    return features if isinstance(features, list) else None, options
 
 
-def remembered(given: ReadOptions, before: Mapping[str, Any]) -> ReadOptions:
-    """Return the options of a command, with those of the model where none is given.
+def _are_named(features: Sequence[str]) -> bool:
+    """Return whether features have names of their own, not x0, x1, ..."""
+    return any(not name.removeprefix("x").isdigit() for name in features)
+
+
+def with_model_options(given: ReadOptions, reading: Mapping[str, Any]) -> ReadOptions:
+    """Return the options of a command, with those of the model in place of defaults.
 
     Examples
     --------
-    >>> remembered(ReadOptions(missing="drop"), {"id": "name", "missing": "impute"}).missing
+    >>> with_model_options(ReadOptions(missing="drop"), {"id": "name", "missing": "impute"}).missing
     'drop'
     """
-    usual = ReadOptions()
-    same = {
-        name: before[name] for name in REMEMBERED if name in before and getattr(given, name) == getattr(usual, name)
-    }
-    return replace(given, **same)
+    defaults = ReadOptions()
+    unset = (name for name in MODEL_READ_OPTIONS if getattr(given, name) == getattr(defaults, name))
+    return replace(given, **{name: reading[name] for name in unset if name in reading})
 
 
-def _read_without_absent(source: str, options: ReadOptions, given: ReadOptions) -> Table:
-    """Return the table, with rows numbered if it has no column of the name that the ids of the model's rows had."""
-    own = options.id is not None and given.id is None and source != STANDARD_STREAM
+def _read_by_name(source: str, options: ReadOptions, given: ReadOptions, features: Sequence[str]) -> Table:
+    """Return the rows with the named features; a missing column is reported as one of the model, not as a typo."""
+    try:
+        return _read_with_optional_id(source, replace(options, features=tuple(features)), given)
+    except ValueError as error:
+        if source == STANDARD_STREAM or not re.match(r"There is no column '", str(error)):
+            raise
+    # Missing values must not hide the error about missing columns.
+    features_of(_read_with_optional_id(source, replace(options, missing="impute"), given), features)
+    return features_of(_read_with_optional_id(source, options, given), features)
+
+
+def _read_with_optional_id(source: str, options: ReadOptions, given: ReadOptions) -> Table:
+    """Return the table; rows are numbered if it lacks the id column of the model."""
+    from_model = options.id is not None and given.id is None and source != STANDARD_STREAM
     try:
         return read_table(source, options)
     except ValueError as error:
-        if not (own and f"There is no column {options.id!r}" in str(error)):
+        if not (from_model and f"There is no column {options.id!r}" in str(error)):
             raise
     return read_table(source, replace(options, id=None))

@@ -1,4 +1,4 @@
-"""Rows in blocks, for data beyond the memory of one machine: files, iterators and Dask collections."""
+"""Chunked data, for tables larger than memory: files, iterators and Dask collections."""
 
 from manifoldry._core.chunks import BlockSample, RowBlocks
 from manifoldry.data._chunked.open import as_blocks, entries_of, in_blocks, row_blocks, some_rows

@@ -1,40 +1,312 @@
-"""Rows in blocks of Arrow's columns: which are features, what is missing, and what stands beside them."""
+"""Chunked data that Arrow reads in batches: Parquet, Arrow and text files, datasets and readers of pyarrow."""
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from manifoldry._core import check
-from manifoldry._core.chunks import BlockSample
+from manifoldry._core.chunks import MAX_BLOCK_ROWS, BlockSample
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, IntArray
-from manifoldry.data._chunked.batches import Batches, ReaderBatches, refuse_unknown
 from manifoldry.data._chunked.local import MIN_COLLAPSED_ROWS, LocalBlocks, checked_rows
 from manifoldry.data._chunked.sampling import drawn_rows, stacked
 from manifoldry.data._chunked.store import row_numbers
-from manifoldry.data._tables.assemble import infinite_value
-from manifoldry.data._tables.errors import UnreadableError, listed
-from manifoldry.data._tables.formats.arrow_columns import arrow_columns
-from manifoldry.data._tables.formats.numbers import amount_of
-from manifoldry.data._tables.table import Column
+from manifoldry.data._tables.arrow import ARROW_MAGIC, arrow_columns
+from manifoldry.data._tables.assemble import infinite_value, unique
+from manifoldry.data._tables.delimited import BLOCK_BYTES, csv_options, irregular, watched
+from manifoldry.data._tables.errors import UnreadableError, listed, near_or_all, needs, refusing
+from manifoldry.data._tables.numbers import amount_of
+from manifoldry.data._tables.sniffing import sniff
+from manifoldry.data._tables.source import FORMATS, SUFFIXES, Source, find_format, find_source
+from manifoldry.data._tables.table import Column, ReadOptions
+
+BUFFER_BYTES = 2**20
+"""Bytes of a column of a Parquet file that are read together, instead of an entire row group."""
+
+LINES_AT_ONCE = 16
+"""Minimum number of long lines that are parsed together."""
+
+BLOCK_FORMATS = ("parquet", "arrow", "csv", "tsv")
+"""Formats whose rows are read in batches."""
+
+
+class Batches(ABC):
+    """Batches of some columns from any row on, which can be read repeatedly."""
+
+    name = "the source"  # for messages
+    kind = "a table"  # with its article
+    names: list[str]
+    n_rows: int | None = None  # if it is known without reading them
+    files: tuple[Path, ...] = ()
+    whole_numbers: tuple[str, ...] = ()
+    """Columns of text files that begin with integers, and are read as such only on request."""
+
+    @abstractmethod
+    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield batches with the numbers of their first rows; batches before row ``first`` may come along."""
+
+    def __call__(self, columns: Sequence[str], first: int = 0, whole: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
+        """Yield batches of some columns from row ``first`` on, each with the number of its first row.
+
+        ``whole`` names columns of text files to read as integers. Others are read as floating point numbers, because a
+        column that begins with integers may continue with fractions.
+        """
+        with refusing(self.name, self.kind):
+            for start, batch in self._read(columns, first, whole):
+                if start + batch.num_rows > first:
+                    cut = max(0, first - start)
+                    yield start + cut, batch.slice(cut) if cut else batch
+
+
+class ParquetBatches(Batches):
+    """Batches of consecutive Parquet files: only the necessary row groups and columns are read."""
+
+    kind = FORMATS["parquet"]
+
+    def __init__(self, files: Sequence[Path], name: str) -> None:
+        self.files, self.name = tuple(files), name
+        metadata = [self._metadata(path) for path in files]
+        self.names = list(metadata[0].schema.to_arrow_schema().names)
+        for path, other in zip(files, metadata, strict=True):
+            _check_names(path, other.schema.to_arrow_schema().names, self.names, files[0])
+        self._groups = [[each.row_group(i).num_rows for i in range(each.num_row_groups)] for each in metadata]
+        self.n_rows = sum(map(sum, self._groups))
+
+    def _metadata(self, path: Path) -> Any:
+        from pyarrow import parquet
+
+        with refusing(path.name, self.kind):
+            return parquet.read_metadata(path)
+
+    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+        from pyarrow import parquet
+
+        start = 0
+        for path, groups in zip(self.files, self._groups, strict=True):
+            if start + sum(groups) <= first:
+                start += sum(groups)
+                continue
+            with parquet.ParquetFile(path, buffer_size=BUFFER_BYTES) as stored:
+                for i, size in enumerate(groups):
+                    if start + size > first:
+                        yield from _numbered(stored.iter_batches(MAX_BLOCK_ROWS, [i], list(columns)), start)
+                    start += size
+
+
+class ArrowBatches(Batches):
+    """Batches of consecutive Arrow (Feather) files."""
+
+    kind = FORMATS["arrow"]
+
+    def __init__(self, files: Sequence[Path], name: str) -> None:
+        from pyarrow import dataset, ipc
+
+        self.files, self.name = tuple(files), name
+        for path in files:
+            with refusing(path.name, self.kind):
+                if Source(path.name, path).head(len(ARROW_MAGIC)) != ARROW_MAGIC:
+                    raise UnreadableError(
+                        f"{path.name} is a stream of batches, which is read in chunks only as a RecordBatchReader: "
+                        "pass pyarrow.ipc.open_stream(path), or save it as a file."
+                    )
+                with ipc.open_file(path) as reader:
+                    names = list(reader.schema.names)
+            self.names = names if path == files[0] else self.names
+            _check_names(path, names, self.names, files[0])
+        with refusing(name, self.kind):
+            self.n_rows = int(dataset.dataset([str(path) for path in files], format="ipc").count_rows())
+
+    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+        from pyarrow import ipc
+
+        start = 0
+        for path in self.files:
+            with ipc.open_file(path) as reader:
+                indices = [reader.schema.get_field_index(name) for name in columns]
+                if set(indices) != set(range(len(reader.schema.names))):
+                    reader = ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=sorted(indices)))
+                for i in range(reader.num_record_batches):
+                    batch = reader.get_batch(i)
+                    if start + batch.num_rows > first:
+                        batch.validate(full=True)
+                        yield start, batch.select(list(columns))
+                    start += batch.num_rows
+
+
+class TextBatches(Batches):
+    """Batches of text files, which Arrow parses as they are read."""
+
+    kind = FORMATS["csv"]
+
+    def __init__(self, files: Sequence[Path], name: str, options: ReadOptions) -> None:
+        self.files, self.name = tuple(files), name
+        self._dialects = {}
+        for path in files:
+            with refusing(path.name, self.kind):
+                self._dialects[path] = sniff(Source(path.name, path), options)
+        self.dialect = dialect = self._dialects[files[0]]
+        if dialect.delimiter == " ":
+            raise UnreadableError(
+                f"{name} has fields between blanks, which are not read in chunks; write it with commas, or read it "
+                "whole (read_table)."
+            )
+        self.names = unique(dialect.names)[0]
+        self.remarks, self.named = dialect.remarks, dialect.named
+        self.bytes_per_row = dialect.bytes_per_row
+        self.kinds = {name: kind for name, kind in zip(self.names, dialect.kinds, strict=False) if kind}
+        self.whole_numbers = tuple(name for name, kind in self.kinds.items() if kind == "int64")
+        for path, other in self._dialects.items():
+            _check_names(path, unique(other.names)[0], self.names, files[0])
+
+    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+        import pyarrow as pa
+
+        start = 0
+        for path, dialect in self._dialects.items():
+            try:
+                for batch in self._parsed(path, dialect, columns, whole):
+                    yield start, batch
+                    start += batch.num_rows
+            except pa.ArrowInvalid as error:
+                raise UnreadableError(self._message(path, str(error))) from None
+
+    def _message(self, path: Path, reason: str) -> str:
+        """Return the message for a text file that Arrow cannot parse."""
+        match = re.search(r"column #(\d+).*invalid value '(.*)'", reason, re.DOTALL)
+        if match is None or int(match[1]) >= len(self.names):
+            return irregular(Source(path.name, path), self._dialects[path], len(self.names))
+        return (
+            f"{path.name}: {match[2][:40]!r} in column {self.names[int(match[1])]!r} is not read as a number, unlike "
+            "the rows before it; correct it, or leave the column out (columns)."
+        )
+
+    def _parsed(self, path: Path, dialect: Any, columns: Sequence[str], whole: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        kinds = {name: self.kinds[name] for name in columns if name in self.kinds}
+        types = {name: "float64" if kind == "int64" and name not in whole else kind for name, kind in kinds.items()}
+        short, long = BLOCK_BYTES
+        block_size = min(long, max(short, LINES_AT_ONCE * int(dialect.bytes_per_row)))
+        options = csv_options(
+            *(dialect, self.names, dialect.delimiter, types),
+            quoted=dialect.quoted,
+            block_size=block_size,
+            columns=columns,
+        )
+        source = Source(path.name, path)
+        packed = "gzip" if source.is_gzip() else None
+        with watched(source, dialect, pa.input_stream(str(path), compression=packed)) as rows:
+            yield from arrow_csv.open_csv(rows, **options)
+
+
+class DatasetBatches(Batches):
+    """Batches of a dataset of pyarrow."""
+
+    name, kind = "The dataset", "a dataset of pyarrow"
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.names = list(dataset.schema.names)
+        suffix = getattr(getattr(dataset, "format", None), "default_extname", "")
+        if suffix in ("parquet", "arrow", "feather", "ipc"):
+            with refusing(self.name, self.kind):
+                self.n_rows = int(dataset.count_rows())  # from metadata
+        self.files = tuple(path for path in map(Path, getattr(dataset, "files", ())) if path.is_file())
+
+    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+        scanned = self.dataset.to_batches(
+            columns=list(columns), batch_size=MAX_BLOCK_ROWS, batch_readahead=2, fragment_readahead=1
+        )
+        return _numbered(scanned, 0)
+
+
+class ReaderBatches(Batches):
+    """Batches of a RecordBatchReader, which can be read once."""
+
+    name, kind = "The reader", "a stream of batches"
+
+    def __init__(self, reader: Any) -> None:
+        self.names = list(reader.schema.names)
+        self._left: Iterator[Any] | None = iter(reader)
+
+    def peek(self) -> Any:
+        """Return the first batch with rows without consuming it; None if there is none."""
+        assert self._left is not None
+        first = next((batch for batch in self._left if batch.num_rows), None)
+        self._left = chain([] if first is None else [first], self._left)
+        return first
+
+    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+        left, self._left = self._left, None
+        if left is None:
+            raise UnreadableError(
+                "A RecordBatchReader can be read only once, and this needs another pass: pass a dataset or a file."
+            )
+        return _numbered((batch.select(list(columns)) for batch in left), 0)
+
+
+def file_batches(path: Path, options: ReadOptions | None = None) -> Batches:
+    """Return the batches of a file, or of a folder of files of one format, in the order of their names."""
+    options = options or ReadOptions()
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise needs("pyarrow", "Reading files in chunks") from None
+    files = [path]
+    if path.is_dir():
+        files = _folder_files(path)
+    else:
+        find_source(path)  # suggests similar names if the file does not exist
+    with refusing(path.name, FORMATS.get(options.format or "", "a table")):
+        formats = [find_format(Source(each.name, each), options.format) for each in files]
+    if len(set(formats)) > 1:
+        raise UnreadableError(f"{path.name} holds files of different formats: {listed(sorted(set(formats)))}.")
+    if formats[0] == "parquet":
+        return ParquetBatches(files, path.name)
+    if formats[0] == "arrow":
+        return ArrowBatches(files, path.name)
+    if formats[0] in BLOCK_FORMATS:
+        return TextBatches(files, path.name, options)
+    raise UnreadableError(
+        f"{path.name} is {FORMATS[formats[0]]}, which is not read in chunks; Parquet, Arrow, CSV and .npy files are."
+    )
+
+
+def _folder_files(folder: Path) -> list[Path]:
+    visible = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith((".", "_")))
+    files = sorted(
+        path for path in visible if SUFFIXES.get(path.with_suffix(path.suffix.lower()).suffix) in BLOCK_FORMATS
+    )
+    if not files:
+        raise UnreadableError(f"The folder {folder.name} has no Parquet, Arrow or CSV file to read rows from.")
+    return files
+
+
+def _check_names(path: Path, names: Sequence[str], expected: Sequence[str], first: Path) -> None:
+    if list(names) != list(expected):
+        strange = next((name for name in (*names, *expected) if name not in names or name not in expected), None)
+        what = "in another order" if strange is None else f"others: {strange!r} is in one of them only"
+        raise UnreadableError(f"All files need the same columns; those of {path.name} and {first.name} are {what}.")
+
+
+def _numbered(batches: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
+    for batch in batches:
+        yield start, batch
+        start += batch.num_rows
 
 
 class ArrowBlocks(LocalBlocks):
-    """The rows of files, datasets and readers that Arrow reads in batches.
+    """The rows of batches: columns of numbers, or of vectors of one length; without ``columns`` all must be such.
 
-    Parameters
-    ----------
-    batches : Batches
-        Where they come from.
-    columns : iterable of str, optional
-        Columns of numbers, or of vectors of one length; all if None, and then all must be such.
-    missing : {"refuse", "drop", "keep"}
-        Whether missing values are refused, their rows left out, or left for others to deal with. Infinite ones are
-        refused.
+    Missing values are an error, their rows are left out, or they are kept for the caller. Infinite values are an error.
     """
 
     def __init__(
@@ -45,9 +317,11 @@ class ArrowBlocks(LocalBlocks):
     ) -> None:
         self.batches, self.missing = batches, missing
         self.columns = list(batches.names if columns is None else columns)
-        refuse_unknown(self.columns, batches)
+        for name in self.columns:
+            if name not in batches.names:
+                raise UnreadableError(f"{batches.name} has no column {name!r}; {near_or_all(name, batches.names)}")
         kinds = self._kinds(first_rows(batches, self.columns), chosen=columns is not None)
-        self._refuse_collapsed(kinds)
+        self._check_integers(kinds)
         self._widths = [kind.width for kind in kinds]
         single = all(kind.dtype.kind == "f" and kind.dtype.itemsize <= 4 for kind in kinds)
         self.dtype = np.dtype(np.float32 if single else np.float64)
@@ -59,7 +333,7 @@ class ArrowBlocks(LocalBlocks):
         self.once = isinstance(batches, ReaderBatches)
 
     def identity(self) -> str:
-        """Return the same as of all blocks, the columns, and what is done about missing values."""
+        """Return the identity of all chunked data, the columns, and the treatment of missing values."""
         return f"{super().identity()} {self.columns} {self.missing}"
 
     def _kinds(self, head: Any, *, chosen: bool) -> list[Column]:
@@ -72,15 +346,15 @@ class ArrowBlocks(LocalBlocks):
         strange = [f"{kind.name!r} ({_example(kind)})" for kind in kinds if not kind.numeric]
         if strange:
             numbers = [kind.name for kind in kinds if kind.numeric]
-            cure = f"leave them out by columns={numbers[:4]!r}".replace("]", ", ...]" if len(numbers) > 4 else "]")
+            advice = f"leave them out with columns={numbers[:4]!r}".replace("]", ", ...]" if len(numbers) > 4 else "]")
             raise UnreadableError(
                 f"Columns of {self.batches.name} hold no numbers: {listed(strange)}; "
-                + ("choose others." if chosen or not numbers else f"{cure}.")
+                + ("choose others." if chosen or not numbers else f"{advice}.")
             )
         return kinds
 
-    def _refuse_collapsed(self, kinds: Sequence[Column]) -> None:
-        """Refuse integers in text, which are read as numbers in double precision, if they all become one there."""
+    def _check_integers(self, kinds: Sequence[Column]) -> None:
+        """Raise an error for integers in text that all become one number in double precision."""
         whole = [kind for kind in kinds if kind.kind == "number" and kind.name in self.batches.whole_numbers]
         large = [kind.name for kind in whole if np.ptp(values := kind.load()) == 0 and abs(values[0]) >= check.EXACT]
         if large:
@@ -89,23 +363,23 @@ class ArrowBlocks(LocalBlocks):
                 check.integers_kept(integers, integers.astype(np.float64), [column.name])
 
     def _read(self, first: int) -> Iterator[Array]:
-        skipped = 0 if self.missing != "drop" else first  # rows left out before are known only by reading
-        for _, rows, kept, _ in self._batches((), first - skipped):
-            rows = rows if kept is None else rows[kept]
+        skipped = 0 if self.missing != "drop" else first  # which rows were left out is known only by reading
+        for _, rows, mask, _ in self._batches((), first - skipped):
+            rows = rows if mask is None else rows[mask]
             cut, skipped = min(skipped, len(rows)), max(0, skipped - len(rows))
             yield rows[cut:]
 
     def _batches(
-        self, beside: Sequence[str], first: int = 0, whole: Sequence[str] = ()
+        self, extra: Sequence[str], first: int = 0, whole: Sequence[str] = ()
     ) -> Iterator[tuple[int, Array, Array | None, Any]]:
-        """Yield the number of the first row of a batch, its features, which rows are kept if not all, and the batch."""
-        wanted = list(dict.fromkeys([*self.columns, *beside]))
-        for start, batch in self.batches(wanted, first, whole):
+        """Yield the number of the first row of a batch, its features, a mask of the rows unless all, and the batch."""
+        names = list(dict.fromkeys([*self.columns, *extra]))
+        for start, batch in self.batches(names, first, whole):
             rows = self._rows(batch, start)
             finite = np.isfinite(rows)
             if not finite.all() and np.isinf(rows).any():
-                places = np.argwhere(np.isinf(rows))
-                raise infinite_value(start + int(places[0, 0]) + 1, self._names[int(places[0, 1])], 0, rows.dtype)
+                i, j = map(int, np.argwhere(np.isinf(rows))[0])
+                raise infinite_value(start + i + 1, self._names[j], 0, rows.dtype)
             if self.missing == "keep" or finite.all():
                 yield start, rows, None, batch
             elif self.missing == "drop":
@@ -118,14 +392,16 @@ class ArrowBlocks(LocalBlocks):
                 )
 
     def _rows(self, batch: Any, start: int) -> Array:
-        """Return the features of a batch side by side."""
+        """Return the features of a batch as one array."""
         rows = np.empty((batch.num_rows, self.n_features), self.dtype)
-        place = 0
+        lo = 0
         for column, width in zip(columns_of(batch, self.columns), self._widths, strict=True):
+            features = rows[:, lo : lo + width]
+            lo += width
             if column.flaw:
                 raise UnreadableError(column.flaw)
             if column.kind == "empty":
-                rows[:, place : place + width] = np.nan
+                features[:] = np.nan
             elif not column.numeric or column.width != width:
                 raise UnreadableError(
                     f"Column {column.name!r} of {self.batches.name} has another number of entries from row {start:,} "
@@ -133,16 +409,17 @@ class ArrowBlocks(LocalBlocks):
                 )
             else:
                 values = column.load().reshape(len(rows), -1)
-                rows[:, place : place + width] = values
+                features[:] = values
                 if values.dtype.kind in "iu" and len(rows) >= MIN_COLLAPSED_ROWS:
-                    check.integers_kept(values, rows[:, place : place + width], column.features)
-            place += width
+                    check.integers_kept(values, features, column.features)
         return rows
 
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
-        """Return ``size`` rows drawn at random; where rows are counted, others are not even converted."""
+        """Return ``size`` random rows; if the number of rows is known, no others are converted."""
         if self.n_rows is None or self.missing != "refuse" or self.checkpoint is not None:
             return super().sample(size, rng, run)
+        import pyarrow as pa
+
         numbers = drawn_rows(self.n_rows, size, rng)
         parts = []
         for start, batch in self.batches(self.columns):
@@ -155,60 +432,66 @@ class ArrowBlocks(LocalBlocks):
         return BlockSample(rows, numbers, self.n_rows)
 
     def ids(self, name: str | None) -> Iterator[Array]:
-        """Yield what names the rows that are kept: the entries of a column, or their numbers in the source, from 0."""
+        """Yield the ids of the rows that are used: the entries of a column, or their numbers in the source, from 0."""
         if name is None and self.missing != "drop":
-            assert self.n_rows is not None  # all was read before
+            assert self.n_rows is not None  # all rows were read before
             yield from row_numbers(self.n_rows)
             return
         names = [] if name is None else [name]
-        for start, batch, kept in self._beside(names, [each for each in names if each in self.batches.whole_numbers]):
-            yield start + kept if name is None else row_names(batch, name)[kept]
+        for start, batch, rows in self._used_rows(
+            names, [each for each in names if each in self.batches.whole_numbers]
+        ):
+            yield start + rows if name is None else row_names(batch, name)[rows]
 
-    def taken(self, beside: Sequence[str], numbers: IntArray) -> tuple[Array, Any, IntArray]:
-        """Return some of the rows that are kept, columns beside them as a batch, and their numbers in the source."""
-        taken, places, count = [], [], 0
-        whole = [name for name in beside if name in self.batches.whole_numbers]
-        names = list(dict.fromkeys([*self.columns, *beside]))
-        for start, batch, left in self._beside(names, whole):
-            lo, hi = np.searchsorted(numbers, [count, count + len(left)])
-            at = left[numbers[lo:hi] - count]
-            count += len(left)
-            places.append(start + at)
-            taken.append(batch.take(pa.array(at)))
-        batch = pa.Table.from_batches(taken).combine_chunks().to_batches()[0]
-        return self._rows(batch, 0), batch, np.concatenate(places)
+    def taken(self, extra: Sequence[str], numbers: IntArray) -> tuple[Array, Any, IntArray]:
+        """Return some of the rows that are used, further columns as a batch, and their numbers in the source."""
+        import pyarrow as pa
 
-    def _beside(self, names: Sequence[str], whole: Sequence[str]) -> Iterator[tuple[int, Any, IntArray]]:
-        """Yield batches of columns with their first rows and which of their rows are kept."""
+        parts, source_rows, count = [], [], 0
+        whole = [name for name in extra if name in self.batches.whole_numbers]
+        names = list(dict.fromkeys([*self.columns, *extra]))
+        for start, batch, used in self._used_rows(names, whole):
+            lo, hi = np.searchsorted(numbers, [count, count + len(used)])
+            rows = used[numbers[lo:hi] - count]
+            count += len(used)
+            source_rows.append(start + rows)
+            parts.append(batch.take(pa.array(rows)))
+        batch = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        return self._rows(batch, 0), batch, np.concatenate(source_rows)
+
+    def _used_rows(self, names: Sequence[str], whole: Sequence[str]) -> Iterator[tuple[int, Any, IntArray]]:
+        """Yield the first row of a batch, the batch, and which of its rows are used."""
         if self.missing != "drop":
             for start, batch in self.batches(names, 0, whole):
                 yield start, batch, np.arange(batch.num_rows)
             return
-        for start, rows, kept, batch in self._batches(names, 0, whole):
-            yield start, batch, np.arange(len(rows)) if kept is None else np.flatnonzero(kept)
+        for start, rows, mask, batch in self._batches(names, 0, whole):
+            yield start, batch, np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
 
 
 def _example(column: Column) -> str:
-    """Return what a column holds, with its first text if it is one."""
+    """Return what a column holds, with its first text if it holds text."""
     shown = next((text for text in column.load().tolist() if text), "") if column.kind == "text" else ""
-    told = f"{column.kind}, such as {str(shown)[:40]!r}" if shown else column.kind
-    return f"{told}, which only read_table converts" if amount_of(str(shown)) else told
+    text = f"{column.kind}, such as {str(shown)[:40]!r}" if shown else column.kind
+    return f"{text}, which only read_table converts" if amount_of(str(shown)) else text
 
 
 def columns_of(batch: Any, names: Sequence[str]) -> list[Column]:
     """Return columns of a batch as those of a table."""
+    import pyarrow as pa
+
     return arrow_columns(pa.Table.from_batches([batch]).select(list(names)))
 
 
 def row_names(batch: Any, name: str) -> Array:
-    """Return the entries of a column that names rows: whole numbers as they are, all else as text."""
+    """Return the entries of a column of ids: integers as they are, everything else as text."""
     column = columns_of(batch, [name])[0]
     values = column.entries() if column.kind != "number" or column.dtype.kind == "i" else column.load()
     return np.array([str(value) for value in values.tolist()], dtype=object) if values.dtype.kind == "f" else values
 
 
 def first_rows(batches: Batches, columns: Sequence[str], whole: Sequence[str] = ()) -> Any:
-    """Return the first batch that has rows; None if there is none."""
+    """Return the first batch with rows; None if there is none."""
     if isinstance(batches, ReaderBatches):
         head = batches.peek()
         return None if head is None else head.select(list(columns))

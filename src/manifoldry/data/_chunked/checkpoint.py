@@ -1,7 +1,7 @@
-"""Passes that go on where a killed program left them: their state in a folder, as arrays.
+"""Checkpoints of passes over chunked data: their state in a folder, as arrays, so that a killed run can resume.
 
-A pass is known by what determines it: the source and what is computed of its blocks. Nothing in a file is run: it holds
-arrays, and their places in tuples and dataclasses are those of the share of the next block, which is computed anyway.
+A pass is identified by what determines it: the source and what is computed. Nothing in a file is run. It holds arrays
+only; how they form tuples and dataclasses is taken from the result of the next chunk, which is computed anyway.
 """
 
 from __future__ import annotations
@@ -23,25 +23,17 @@ from manifoldry._core.files import new_file
 from manifoldry._core.values import Array
 
 CHECKPOINT_SECONDS = 10.0
-"""Seconds between two writings of a state: it takes milliseconds, and no more than this is computed twice."""
+"""Seconds between two writes of a state. A write takes milliseconds, and at most this much is computed twice."""
 
 
 class Checkpoint:
-    """A folder for the states of passes; the same pass finds its own again.
-
-    Parameters
-    ----------
-    folder : path
-        Made where there is none; it can be removed once all is done.
-    seconds : float, optional
-        Between two writings of a state; ten if None.
-    """
+    """A folder for the states of passes, written every few seconds; the same pass finds its state again."""
 
     def __init__(self, folder: str | os.PathLike[str], seconds: float | None = None) -> None:
         self.folder, self.seconds = Path(folder), CHECKPOINT_SECONDS if seconds is None else seconds
 
     def of_pass(self, *what: str | None) -> KeptPass:
-        """Return what is kept of a pass that is determined by ``what``; nothing ever is if some of it is not known."""
+        """Return the stored state of a pass that is determined by ``what``; if any is None, nothing is stored."""
         if None in what:
             return KeptPass(None, self.seconds)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -50,13 +42,7 @@ class Checkpoint:
 
 
 class KeptPass:
-    """The state of one pass: rows done, and shares of these with their levels. As a context it is written at the end.
-
-    Attributes
-    ----------
-    first_row : int
-        The row from which there is something to do.
-    """
+    """The state of one pass: the first row that is not done, and results with levels. As a context it is written."""
 
     def __init__(self, path: Path | None = None, seconds: float = 0.0) -> None:
         self.path, self.seconds = path, seconds
@@ -66,7 +52,7 @@ class KeptPass:
         self._written = time.monotonic()
 
     def restored(self, template: Any) -> list[tuple[int, Any]] | None:
-        """Return the stored shares, built like another one, the first time; None if there are none, or later."""
+        """Return the stored results in the form of a template, the first time; None if there are none, or later."""
         stored, self._stored = self._stored, None
         if stored is None:
             return None
@@ -79,12 +65,12 @@ class KeptPass:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to write."""
+        """Whether the state should be written now."""
         return self.path is not None and time.monotonic() - self._written >= self.seconds
 
-    def hear(self, first_row: int, shares: Iterable[tuple[int, Any]]) -> None:
-        """Take note of the state before a row, and write it if it is time."""
-        self._state = first_row, list(shares)
+    def update(self, first_row: int, results: Iterable[tuple[int, Any]]) -> None:
+        """Set the state before a row, and write it if it is due."""
+        self._state = first_row, list(results)
         if self.due:
             self._write()
 
@@ -98,14 +84,14 @@ class KeptPass:
         self._written = time.monotonic()
         if self.path is None or self._state is None:
             return
-        first_row, shares = self._state
-        structures = {_structure(share) for _, share in shares}
+        first_row, results = self._state
+        structures = {_structure(result) for _, result in results}
         if len(structures) != 1 or None in structures:
             return
-        leaves = [leaf for _, share in shares for leaf in _leaves(share)]
+        leaves = [leaf for _, result in results for leaf in _leaves(result)]
         state = {
             "first_row": np.array(first_row),
-            "levels": np.array([level for level, _ in shares]),
+            "levels": np.array([level for level, _ in results]),
             "structure": np.array(structures.pop()),
             **{f"leaf{i}": leaf for i, leaf in enumerate(leaves)},
         }
@@ -114,20 +100,20 @@ class KeptPass:
 
 
 def _read(path: Path) -> dict[str, Array] | None:
-    """Return the arrays of a file; None if it is not there or damaged: then the pass begins anew."""
+    """Return the arrays of a file; None if it is missing or damaged, so that the pass starts again."""
     with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         with np.load(path, allow_pickle=False) as stored:
-            found = dict(stored)
-        if {"first_row", "levels", "structure"} <= set(found):
-            return found
+            arrays = dict(stored)
+        if {"first_row", "levels", "structure"} <= set(arrays):
+            return arrays
     return None
 
 
 def digest_of(value: Any) -> str | None:
-    """Return a digest of an object that other processes can be given; None if it cannot be."""
+    """Return a digest of an object that can be pickled; None for any other."""
     try:
         return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
-    except Exception:  # whatever the parts of any object raise
+    except Exception:  # the parts of an object may raise anything
         return None
 
 
@@ -139,13 +125,13 @@ def array_bytes_digest(rows: Array) -> str:
 
 
 def files_key(files: Iterable[Path]) -> str:
-    """Return the names, sizes and times of files: another one if they were written again."""
+    """Return the names, sizes and times of files, which change when a file is written again."""
     stats = [(path.name, path.stat()) for path in files]
     return "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
 
 
 def _parts(value: Any) -> tuple[str, list[Any]] | None:
-    """Return the kind of what holds others, and these; None for what holds none."""
+    """Return the type of a container and its entries; None for anything else."""
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, [getattr(value, field.name) for field in fields(value)]
     if isinstance(value, (tuple, list)):
@@ -154,7 +140,7 @@ def _parts(value: Any) -> tuple[str, list[Any]] | None:
 
 
 def _structure(value: Any) -> str | None:
-    """Return how arrays and numbers are put together, such as "Sums(array,array,number)"; None if by other means."""
+    """Return the nesting of arrays and numbers, such as "Sums(array,array,number)"; None for other values."""
     parts = _parts(value)
     if parts is not None:
         inner = [_structure(part) for part in parts[1]]
@@ -176,13 +162,13 @@ def _leaves(value: Any) -> Iterator[Array]:
 
 
 def _rebuilt(template: Any, leaves: Iterator[Array]) -> Any:
-    """Return what is put together like the template, of other arrays and numbers."""
+    """Return a value with the structure of the template and other arrays and numbers."""
     parts = _parts(template)
     if parts is not None:
-        made = [_rebuilt(part, leaves) for part in parts[1]]
+        entries = [_rebuilt(part, leaves) for part in parts[1]]
         if is_dataclass(template):
-            return replace(template, **dict(zip([field.name for field in fields(template)], made, strict=True)))  # type: ignore[type-var]
-        return type(template)(*made) if hasattr(template, "_fields") else type(template)(made)
+            return replace(template, **dict(zip([field.name for field in fields(template)], entries, strict=True)))  # type: ignore[type-var]
+        return type(template)(*entries) if hasattr(template, "_fields") else type(template)(entries)
     if template is None:
         return None
     leaf = next(leaves)

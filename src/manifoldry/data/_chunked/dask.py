@@ -1,7 +1,7 @@
-"""Rows in blocks of a Dask collection: passes, samples and maps as tasks, so that they run where the rows are.
+"""Chunked data of a Dask collection: passes, samples and maps as tasks, so that they run where the rows are.
 
-Nothing is computed until a fit asks for a sample or a sum. What goes along with the blocks (a map, the work of a pass)
-is one key of the graph, which every task names: so it is sent to a worker once, not once for each block.
+Nothing is computed until a fit needs a sample or a sum. What all chunks share (a map, the work of a pass) is one key of
+the graph that every task refers to, so it is sent to a worker once and not once per chunk.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from manifoldry.data._chunked.local import MIN_COLLAPSED_ROWS, checked_rows, kep
 from manifoldry.data._chunked.sampling import drawn_rows, stacked
 
 N_KINDS_NAMED = 5
-"""Columns that an error names: enough to see what they are."""
+"""Columns that an error names."""
 
 
 def dask_blocks(X: Any) -> RowBlocks:
-    """Return the rows of a Dask array or data frame in blocks; other collections are refused."""
+    """Return the rows of a Dask array or data frame; other collections are an error."""
     import dask.array
 
     if isinstance(X, dask.array.Array):
@@ -35,17 +35,17 @@ def dask_blocks(X: Any) -> RowBlocks:
         return DaskFrameBlocks(X)
     kind = f"Dask {type(X).__name__}"
     if _is_frame(X):
-        raise ValueError(f"Rows in blocks need two dimensions, one row per point; got a {kind}: pass X.to_frame().")
+        raise ValueError(f"Chunked data needs two dimensions, one row per point; got a {kind}: pass X.to_frame().")
     raise ValueError(
-        f"A Dask array of two dimensions or a Dask data frame is needed; got a {kind}: make one of it "
+        f"A Dask array of two dimensions or a Dask data frame is needed; got a {kind}: convert it "
         "(Bag.to_dataframe, dask.array.from_delayed, dask.dataframe.from_delayed)."
     )
 
 
 def dask_entries(y: Any, sample: BlockSample, name: str) -> Array:
-    """Return the sampled entries of a Dask array or series with one entry a row: only these leave the workers."""
+    """Return the sampled entries of a Dask array or series with one entry per row; only these leave the workers."""
     if _is_frame(y):
-        y = y.to_dask_array()  # not lengths=True: Dask may read several files as one part, and then counts others
+        y = y.to_dask_array()  # not lengths=True: Dask may read several files as one part, and then counts differently
     if any(math.isnan(size) for size in y.shape):
         y = y.copy().compute_chunk_sizes()
     refuse_targets(y.shape, sample.n_rows, name)
@@ -54,12 +54,12 @@ def dask_entries(y: Any, sample: BlockSample, name: str) -> Array:
 
 
 class DaskBlocks(RowBlocks):
-    """The rows of a Dask array. ``n_jobs`` of a run does not count here: every task is one thread of its worker."""
+    """The rows of a Dask array. ``n_jobs`` is ignored here: every task is one thread of its worker."""
 
     def __init__(self, X: Any) -> None:
         if X.ndim != 2 or math.isnan(X.shape[1]):
             raise ValueError(
-                "Rows in blocks need two dimensions, one row per point, and a known number of columns; got a Dask "
+                "Chunked data needs two dimensions, one row per point, and a known number of columns; got a Dask "
                 f"array of shape {X.shape}."
             )
         if X.dtype.kind not in "fiub":
@@ -70,7 +70,7 @@ class DaskBlocks(RowBlocks):
         self.dtype = kept_dtype(X.dtype)
 
     def counted(self) -> Any:
-        """Return the array with the sizes of all its chunks known, counting the rows if they are not."""
+        """Return the array with known sizes of all its chunks, counting the rows if necessary."""
         if self.n_rows is None:
             self.X = self.X.copy().compute_chunk_sizes()
             self.n_rows = int(self.X.shape[0])
@@ -79,39 +79,39 @@ class DaskBlocks(RowBlocks):
         return self.X
 
     def delayed_blocks(self) -> list[tuple[int, Any]]:
-        """Return every block, lazily, with the number of its first row."""
+        """Return every chunk, lazily, with the number of its first row."""
         cut = self._cut(self.counted())
         starts = np.concatenate([[0], np.cumsum(cut.chunks[0])[:-1]]).tolist()
         return list(zip(starts, cut.to_delayed().ravel().tolist(), strict=True))
 
     def _cut(self, X: Any) -> Any:
-        """Return an array cut at the rows of our blocks: parts of neighboring chunks, never of all."""
+        """Return an array with chunks of our size, each from neighboring chunks, never from all."""
         return X.rechunk({0: self.block_rows}, method="tasks")
 
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
-        """Compute the shares of all blocks where the rows are, and merge them there in pairs of neighbors."""
+        """Compute the results of all chunks where the rows are, and merge them there in pairs of neighbors."""
         import dask
 
-        task = dask.delayed(BlockTask(work, self.n_features, self.dtype, run.seed), pure=False)
-        share, join = dask.delayed(share_of_block, pure=False), dask.delayed(merge, pure=False)
-        shares = [share(task, block, start) for start, block in self.delayed_blocks()]
-        (total,) = dask.compute(merge_levels(shares, join))
+        task = dask.delayed(BlockTask(work, self.n_features, self.dtype, run.seed), pure=False, traverse=False)
+        compute, join = dask.delayed(share_of_block, pure=False), dask.delayed(merge, pure=False)
+        results = [compute(task, block, start) for start, block in self.delayed_blocks()]
+        (total,) = dask.compute(merge_levels(results, join))
         return total
 
     def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
-        """Compute piece after piece where its rows are: the state goes from worker to worker."""
+        """Update the state with one part after the other, each where its rows are: the state moves between workers."""
         import dask
 
         cut = self.counted().rechunk({0: tuple(np.diff(ends, prepend=0).tolist())}, method="tasks")
-        task = dask.delayed(FoldTask(update, self.n_features, self.dtype), pure=False)
-        step, made = dask.delayed(update_by_piece, pure=False), state
+        task = dask.delayed(BlockTask(update, self.n_features, self.dtype, 0), pure=False, traverse=False)
+        step, updated = dask.delayed(update_by_piece, pure=False), state
         for end, block in zip(ends, cut.to_delayed().ravel().tolist(), strict=True):
-            made = step(task, made, block, end)
-        (total,) = dask.compute(made)
+            updated = step(task, updated, block, end)
+        (total,) = dask.compute(updated)
         return total
 
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:  # noqa: ARG002
-        """Return ``size`` rows drawn at random, all if there are not more: only these leave the workers."""
+        """Return ``size`` random rows, all if there are not more; only these leave the workers."""
         import dask
 
         blocks = self.delayed_blocks()
@@ -127,7 +127,7 @@ class DaskBlocks(RowBlocks):
         return BlockSample(stacked(dask.compute(*parts)), numbers, self.n_rows)
 
     def mapped(self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run) -> Any:  # noqa: ARG002
-        """Return a Dask array with the same chunks of rows. Blocks are cut as in every pass, so that bits agree."""
+        """Return a Dask array with the same chunks of rows. It is computed in our chunks, to be bit-identical."""
         import dask
 
         known = self.n_rows is not None
@@ -136,7 +136,7 @@ class DaskBlocks(RowBlocks):
         task = BlockPlacement(
             place, run.seed, np.empty((0, *shape), dtype), self.dtype, self.block_rows if known else None
         )
-        made = cut.map_blocks(
+        mapped = cut.map_blocks(
             place_block,
             task=dask.delayed(task, pure=False),
             token=_task_name(place),
@@ -145,23 +145,23 @@ class DaskBlocks(RowBlocks):
             drop_axis=() if n_columns else 1,
             meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
         )
-        return made.rechunk({0: self.X.chunks[0]}, method="tasks") if known else made
+        return mapped.rechunk({0: self.X.chunks[0]}, method="tasks") if known else mapped
 
 
 class DaskFrameBlocks(DaskBlocks):
-    """The rows of a Dask data frame. Its parts are of unknown length, so a fit counts their rows first."""
+    """The rows of a Dask data frame. Its parts have unknown lengths, so a fit counts their rows first."""
 
     def __init__(self, frame: Any) -> None:
-        _refuse_kinds(frame)
+        _check_kinds(frame)
         self.frame = frame
-        kinds = [getattr(kind, "numpy_dtype", kind) for kind in frame.dtypes]  # of nullable types too
+        kinds = [getattr(kind, "numpy_dtype", kind) for kind in frame.dtypes]  # nullable types have it
         dtype = kept_dtype(np.result_type(*kinds))
         numbers = frame.map_partitions(_numbers, dtype, meta=frame._meta.astype(dtype))
         super().__init__(numbers.to_dask_array())
         self.feature_names = tuple(map(str, frame.columns))
 
     def mapped(self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run) -> Any:
-        """Return a Dask data frame, or a series of one number a row, with the same parts and index."""
+        """Return a Dask data frame, or a series for one number per row, with the same parts and index."""
         import dask
         import pandas
 
@@ -176,33 +176,19 @@ class DaskFrameBlocks(DaskBlocks):
         )
 
 
+@dataclass(frozen=True)
 class BlockTask:
-    """The work of a pass as a task: checks a block, and computes its share on one thread."""
+    """What all tasks of a pass share: a function of chunks, the columns and type of the rows, and the seed."""
 
-    def __init__(self, work: BlockWork[Any], n_features: int, dtype: Any, seed: int) -> None:
-        self.work, self.n_features, self.dtype, self.seed = work, n_features, dtype, seed
-
-    def __call__(self, block: Any, start: int) -> Any:
-        """Return the share of a block."""
-        rows = checked_rows(on_host(block), self.n_features, self.dtype, start)
-        return self.work(rows, start, Run(self.seed, 1))
-
-
-class FoldTask:
-    """An update by a piece of rows as a task."""
-
-    def __init__(self, update: Callable[[Any, Array], Any], n_features: int, dtype: Any) -> None:
-        self.update, self.n_features, self.dtype = update, n_features, dtype
-
-    def __call__(self, state: Any, block: Any, end: int) -> Any:
-        """Return the state after a piece."""
-        rows = on_host(block)
-        return self.update(state, checked_rows(rows, self.n_features, self.dtype, end - rows.shape[0]))
+    function: Callable[..., Any]
+    n_features: int
+    dtype: np.dtype[Any]
+    seed: int
 
 
 @dataclass(frozen=True)
 class BlockPlacement:
-    """A map as a task: checks a block, and places it. Without ``block_rows`` the number of its first row is unknown."""
+    """What all tasks of a map share. Without ``block_rows`` the number of the first row of a chunk is unknown."""
 
     place: Callable[[Array, Run], Array]
     seed: int
@@ -210,54 +196,52 @@ class BlockPlacement:
     dtype: np.dtype[Any]
     block_rows: int | None
 
-    def __call__(self, block: Any, number: int) -> Array:
-        """Return what the map makes of the block of a number."""
-        rows = on_host(block)
-        if not rows.shape[0]:
-            return self.empty
-        if self.block_rows is None:
-            rows = _checked_part(rows, self.dtype, f"chunk {number}")
-        else:
-            rows = checked_rows(rows, rows.shape[1], self.dtype, number * self.block_rows)
-        return self.place(rows, Run(self.seed, 1))
 
-
-# Dask names tasks after functions: these are what a dashboard shows.
+# Dask names tasks after functions: a dashboard shows these names.
 def share_of_block(task: BlockTask, block: Any, start: int) -> Any:
-    """Return what a pass computes of a block."""
-    return task(block, start)
+    """Return the result of a chunk in a pass, computed on one thread."""
+    rows = checked_rows(on_host(block), task.n_features, task.dtype, start)
+    return task.function(rows, start, Run(task.seed, 1))
 
 
-def update_by_piece(task: FoldTask, state: Any, block: Any, end: int) -> Any:
-    """Return what an ordered pass knows after a piece of rows."""
-    return task(state, block, end)
+def update_by_piece(task: BlockTask, state: Any, block: Any, end: int) -> Any:
+    """Return the state of an ordered pass after some rows."""
+    rows = on_host(block)
+    return task.function(state, checked_rows(rows, task.n_features, task.dtype, end - rows.shape[0]))
 
 
 def rows_of_block(block: Any, start: int, numbers: IntArray, n_features: int, dtype: Any) -> Array:
-    """Return rows of a block by their numbers among all."""
+    """Return rows of a chunk by their numbers among all rows."""
     return checked_rows(on_host(block)[numbers - start], n_features, dtype, start, numbers)
 
 
-def place_block(rows: Any, task: BlockPlacement, block_id: tuple[int, ...] | None = None) -> Array:
-    """Return what a map makes of a block."""
-    return task(rows, block_id[0] if block_id else 0)
+def place_block(block: Any, task: BlockPlacement, block_id: tuple[int, ...] | None = None) -> Array:
+    """Return a mapped chunk."""
+    rows, number = on_host(block), block_id[0] if block_id else 0
+    if not rows.shape[0]:
+        return task.empty
+    if task.block_rows is None:
+        rows = _checked_part(rows, task.dtype, f"chunk {number}")
+    else:
+        rows = checked_rows(rows, rows.shape[1], task.dtype, number * task.block_rows)
+    return task.place(rows, Run(task.seed, 1))
 
 
 def place_part(part: Any, place: Any, seed: int, kind: Any, meta: Any) -> Any:
-    """Return what a map makes of a part of a data frame, with its index."""
+    """Return a mapped part of a data frame, with its index."""
     import pandas
 
-    made = meta.to_numpy()
+    mapped = meta.to_numpy()
     if len(part):
         rows = part.to_numpy(dtype=kind, na_value=np.nan)
-        made = place(_checked_part(rows, kind, f"the part from index {part.index[0]} on"), Run(seed, 1))
+        mapped = place(_checked_part(rows, kind, f"the part from index {part.index[0]} on"), Run(seed, 1))
     if meta.ndim == 1:
-        return pandas.Series(made, index=part.index, name=meta.name)
-    return pandas.DataFrame(made, index=part.index, columns=meta.columns)
+        return pandas.Series(mapped, index=part.index, name=meta.name)
+    return pandas.DataFrame(mapped, index=part.index, columns=meta.columns)
 
 
 def _checked_part(rows: Array, kind: Any, where: str) -> Array:
-    """Return rows checked, of a part whose first row has no known number."""
+    """Return checked rows of a part whose first row has no known number."""
     try:
         return checked_rows(rows, rows.shape[1], kind, 0)
     except ValueError as error:
@@ -265,7 +249,7 @@ def _checked_part(rows: Array, kind: Any, where: str) -> Array:
 
 
 def _task_name(place: Any) -> str:
-    """Return what a dashboard calls the tasks of a map: letters and hyphens, which is what it shows of a key."""
+    """Return the name of the tasks of a map in a dashboard, which shows letters and hyphens only."""
     return f"manifoldry-{getattr(place, 'name', 'map')}".replace(".", "-").replace("_", "-")
 
 
@@ -274,15 +258,15 @@ def _is_frame(X: Any) -> bool:
 
 
 def _numbers(part: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a part of a data frame in single or double precision; refuse integers that become one number."""
+    """Return a part of a data frame in single or double precision; integers that become one number are an error."""
     numbers = part.astype(dtype)
     if len(part) >= MIN_COLLAPSED_ROWS:
         check.integers_kept(part, numbers.to_numpy())
     return numbers
 
 
-def _refuse_kinds(frame: Any) -> None:
-    """Refuse columns that are no real numbers, by their names."""
+def _check_kinds(frame: Any) -> None:
+    """Raise an error that names the columns without real numbers."""
     if not len(frame.columns):
         raise ValueError("X must have at least one column; got a Dask data frame without any.")
     other = [(name, kind) for name, kind in frame.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]

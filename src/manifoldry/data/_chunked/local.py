@@ -1,4 +1,4 @@
-"""Rows in blocks that this process reads: arrays and mapped files, iterators, and what is made of them."""
+"""Chunked data that this process reads: arrays and mapped files, iterators, and functions of other chunked data."""
 
 from __future__ import annotations
 
@@ -22,117 +22,103 @@ from manifoldry.data._chunked.sampling import KeyedRows, drawn_rows, skip_keys
 from manifoldry.data._chunked.store import cut_at, regrouped
 
 MIN_COLLAPSED_ROWS = 10
-"""Rows from which on integers of a block that become one number are refused: a few may lie close to each other."""
+"""Rows of a chunk above which integers that become one number are an error: a few may lie close to each other."""
 
 
 class LocalBlocks(RowBlocks):
-    """Rows in blocks that are read one after the other by this process. Iterating gives arrays of whole blocks.
+    """Chunked data that this process reads chunk by chunk. Iterating yields arrays."""
 
-    Attributes
-    ----------
-    checkpoint : Checkpoint, optional
-        Where the state of a pass is kept, so that a killed one goes on.
-    files : tuple of Path
-        The files that are read, where there are some.
-    once : bool
-        Whether the rows can be read only once.
-    finite : bool
-        Whether rows with NaN are refused.
-    most_rows : int, optional
-        How many rows may be read, of a pass that would need another one of more rows, and cannot have it.
-    """
-
-    checkpoint: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None  # where the state of a pass is stored, so that a killed run can resume
     files: tuple[Path, ...] = ()
-    once = False
-    finite = True
-    most_rows: int | None = None
+    once = False  # whether the rows can be read only once
+    finite = True  # whether rows with NaN are an error
+    most_rows: int | None = None  # maximum number of rows of a pass over data that can be read only once
 
     @abstractmethod
     def _read(self, first: int) -> Iterator[Array]:
-        """Yield the rows from row ``first`` on, in pieces of any size."""
+        """Yield the rows from row ``first`` on, in arrays of any size."""
 
     def __iter__(self) -> Iterator[Array]:
         return (rows for _, rows in self.blocks())
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, Array]]:
-        """Yield every block from row ``first`` on, where one begins, with the number of its first row, checked."""
+        """Yield every checked chunk from row ``first`` on, where one must begin, with the number of its first row."""
         start = first
         for rows in regrouped(self._read(first), self.block_rows):
-            self._refuse_more(start + rows.shape[0])
+            self._check_count(start + rows.shape[0])
             yield start, checked_rows(rows, self.n_features, self.dtype, start, finite=self.finite)
             start += rows.shape[0]
         self.n_rows = start
 
-    def _refuse_more(self, n_rows: int) -> None:
+    def _check_count(self, n_rows: int) -> None:
         if self.most_rows is not None and n_rows > self.most_rows:
             raise ValueError(
-                f"More than {self.most_rows:,} rows are read twice by this fit, and an iterator of blocks can be read "
+                f"More than {self.most_rows:,} rows are read twice by this fit, and an iterator of chunks can be read "
                 "only once: pass a function that returns a new iterator to row_blocks, or a file."
             )
 
-    def pieces(self, first: int = 0) -> Iterator[tuple[int, Array]]:
-        """Yield the rows as they are computed at once, from row ``first`` on, with the number of the first."""
+    def parts(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Yield the rows that are computed together, from row ``first`` on, with the number of the first."""
         return self.blocks(first)
 
     @property
-    def piece_rows(self) -> int:
-        """Rows of every piece but the last."""
+    def part_rows(self) -> int:
+        """Rows of every part but the last."""
         return self.block_rows
 
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
-        """Read all rows once: return the shares of all blocks, merged in pairs of neighbors."""
+        """Read all rows once: return the results of all chunks, merged in pairs of neighbors."""
         total = Pairwise(merge)
-        with self._kept("reduce", digest_of(work) if self.checkpoint else None) as kept:
-            for start, rows in self.blocks(kept.first_row):
-                share = work(rows, start, run)
-                total.stack = kept.restored(share) or total.stack
-                kept.hear(start, total.stack)
-                total.add(share)
+        with self._pass("reduce", digest_of(work) if self.checkpoint else None) as state:
+            for start, rows in self.blocks(state.first_row):
+                result = work(rows, start, run)
+                total.stack = state.restored(result) or total.stack
+                state.update(start, total.stack)
+                total.add(result)
                 run.step(start + rows.shape[0], self.n_rows)
         return total.total()
 
     def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
-        """Read all rows once, in order: return what a function makes of a state by piece after piece."""
-        for piece in cut_at((rows for _, rows in self.blocks()), ends):
-            state = update(state, piece)
+        """Read all rows once, in order: update a state with one part after the other, and return it."""
+        for part in cut_at((rows for _, rows in self.blocks()), ends):
+            state = update(state, part)
         return state
 
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
-        """Return ``size`` rows drawn at random, all if there are not more, by one pass."""
+        """Return ``size`` random rows, all if there are not more, in one pass."""
         drawn = KeyedRows(size)
-        with self._kept("sample", str(size), digest_of(rng) if self.checkpoint else None) as kept:
-            for _, state in kept.restored(KeyedRows.EMPTY) or ():
-                drawn.restore(kept.first_row, *state)
-                skip_keys(rng, kept.first_row)
-            for start, rows in self.blocks(kept.first_row):
+        with self._pass("sample", str(size), digest_of(rng) if self.checkpoint else None) as state:
+            for _, arrays in state.restored(KeyedRows.EMPTY) or ():
+                drawn.restore(state.first_row, *arrays)
+                skip_keys(rng, state.first_row)
+            for start, rows in self.blocks(state.first_row):
                 drawn.add(rng.random(size=(rows.shape[0],)), rows)
-                if kept.due:
-                    kept.hear(drawn.n_rows, [(0, drawn.state)])
+                if state.due:
+                    state.update(drawn.n_rows, [(0, drawn.state)])
                 if run is not None:
                     run.step(start + rows.shape[0], self.n_rows)
-            kept.hear(drawn.n_rows, [(0, drawn.state)])
+            state.update(drawn.n_rows, [(0, drawn.state)])
         return BlockSample(drawn.rows, drawn.numbers, drawn.n_rows)
 
     def identity(self) -> str:
-        """Return what is known of the rows without reading them: files by name, size and time, and columns."""
+        """Return what identifies the rows without reading them: files by name, size and time, and columns."""
         return f"{self.n_features} {self.dtype} {self.feature_names} {files_key(self.files)}"
 
     def key(self) -> str | None:
-        """Return what the rows are known by, the first block among it; None if that cannot be told."""
+        """Return what identifies the rows, including the first chunk; None if that is not possible."""
         _, rows = next(self.blocks(), (0, np.empty(0)))
         first = array_bytes_digest(rows) if isinstance(rows, np.ndarray) else digest_of(rows)
         return f"{self.identity()} {first}"
 
-    def _kept(self, *what: str | None) -> KeptPass:
-        """Return what is kept of a pass that is determined by ``what`` beside the rows."""
+    def _pass(self, *what: str | None) -> KeptPass:
+        """Return the stored state of a pass that is determined by ``what`` and the rows."""
         return KeptPass() if self.checkpoint is None else self.checkpoint.of_pass(self.key(), *what)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, resume: bool = False) -> None:
-        """Write all rows to a file, block by block; a run that was killed can go on.
+        """Write all rows to a file, chunk by chunk; a killed run can be resumed.
 
-        While it runs, blocks that are done are kept in a folder ``NAME.parts`` beside the file, which is whole or not
-        there. The result of an interrupted and resumed run is the same, byte for byte.
+        While it runs, finished chunks are stored in a folder ``NAME.parts`` next to the file, which is complete or not
+        there. An interrupted and resumed run gives the same bytes.
 
         Parameters
         ----------
@@ -141,7 +127,7 @@ class LocalBlocks(RowBlocks):
         overwrite : bool
             Whether a file, or parts of another run, may be replaced.
         resume : bool
-            Whether to go on with the parts that a killed run has left. Its first block is computed again, and compared.
+            Whether to continue with the parts of a killed run. Its first chunk is computed again and compared.
 
         Examples
         --------
@@ -161,7 +147,7 @@ class LocalBlocks(RowBlocks):
     def mapped(
         self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run
     ) -> MappedBlocks:
-        """Return what a function makes of every block, as blocks again; nothing is read yet."""
+        """Return the results of a function of every chunk, as chunked data; nothing is read yet."""
         return MappedBlocks(self, place, n_columns, dtype, names, run)
 
 
@@ -170,7 +156,7 @@ class ArrayBlocks(LocalBlocks):
 
     def __init__(self, X: Any, feature_names: Iterable[str] | None = None) -> None:
         if len(getattr(X, "shape", ())) != 2:
-            raise ValueError(f"Rows in blocks need two dimensions, one row per point; got shape {np.shape(X)}.")
+            raise ValueError(f"Chunked data needs two dimensions, one row per point; got shape {np.shape(X)}.")
         self.X = X.tocsr() if issparse(X) else X
         self.n_rows, self.n_features = int(X.shape[0]), int(X.shape[1])
         self.dtype = kept_dtype(X.dtype)
@@ -182,7 +168,7 @@ class ArrayBlocks(LocalBlocks):
         return (self.X[lo : lo + step] for lo in range(first, self.n_rows, step))
 
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
-        """Return ``size`` rows drawn at random, all if there are not more; of an array only these are read."""
+        """Return ``size`` random rows, all if there are not more; of an array only these are read."""
         if not (isinstance(self.X, np.ndarray) or issparse(self.X)):
             return super().sample(size, rng, run)
         assert self.n_rows is not None
@@ -192,7 +178,7 @@ class ArrayBlocks(LocalBlocks):
 
 
 class IteratorBlocks(LocalBlocks):
-    """Blocks from an iterator, which can be read once, or from a function that returns a new iterator each time."""
+    """Chunks from an iterator, which can be read once, or from a function that returns a new iterator each time."""
 
     def __init__(
         self,
@@ -206,7 +192,7 @@ class IteratorBlocks(LocalBlocks):
         self._left: Iterator[Any] | None = iter(source()) if callable(source) else iter(source)
         first = next(self._left, None)
         if first is None:
-            raise ValueError("The iterator has no blocks; pass at least two rows.")
+            raise ValueError("The iterator has no chunks; pass at least two rows.")
         rows = as_rows(first, 0)
         self.n_rows, self.n_features, self.dtype = n_rows, int(rows.shape[1]), kept_dtype(rows.dtype)
         names = getattr(first, "columns", None) if feature_names is None else feature_names
@@ -218,21 +204,21 @@ class IteratorBlocks(LocalBlocks):
         if left is None:
             if self._again is None:
                 raise ValueError(
-                    "An iterator of blocks can be read only once, and this needs another pass: pass a function that "
+                    "An iterator of chunks can be read only once, and this needs another pass: pass a function that "
                     "returns a new iterator to row_blocks, or a file."
                 )
             left = iter(self._again())
         start = 0
         for block in left:
             rows = as_rows(block, start)
-            refuse_columns(rows, self.n_features, start)
+            check_columns(rows, self.n_features, start)
             start += rows.shape[0]
             if start > first:
                 yield rows[max(0, rows.shape[0] - (start - first)) :]
 
 
 class MappedBlocks(LocalBlocks):
-    """What a function makes of every block of others, computed when it is read."""
+    """The results of a function of every chunk of other data, computed when they are read."""
 
     def __init__(
         self,
@@ -250,7 +236,7 @@ class MappedBlocks(LocalBlocks):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, of the source."""
+        """Number of rows of the source."""
         return self.source.n_rows
 
     @n_rows.setter
@@ -258,61 +244,61 @@ class MappedBlocks(LocalBlocks):
         self.source.n_rows = value
 
     def identity(self) -> str:
-        """Return what is known of the rows of the source without reading them."""
+        """Return what identifies the rows of the source without reading them."""
         return self.source.identity()
 
     def key(self) -> str | None:
-        """Return what the rows of the source are known by, and the map; None if that cannot be told."""
+        """Return what identifies the rows of the source and the map; None if that is not possible."""
         source, place = self.source.key(), digest_of(self.place)
         return None if source is None or place is None else f"{source} {place}"
 
-    def pieces(self, first: int = 0) -> Iterator[tuple[int, Array]]:
-        """Yield what is made of each block of the source from row ``first`` on, with the number of its first row."""
+    def parts(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Yield the result of each chunk of the source from row ``first`` on, with the number of its first row."""
         for start, rows in self.source.blocks(first):
             yield start, self.place(rows, self.run)
 
     @property
-    def piece_rows(self) -> int:
-        """Rows of every block of the source but the last."""
+    def part_rows(self) -> int:
+        """Rows of every chunk of the source but the last."""
         return self.source.block_rows
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, resume: bool = False) -> None:
-        """Write all rows to a file, as `LocalBlocks.save`; the callback of the estimator hears how far it is."""
+        """Write all rows to a file, as `LocalBlocks.save`, and report progress to the callback of the estimator."""
         from manifoldry.data._chunked.store import save_blocks
 
         with self.run.stage("save"):
             save_blocks(self, path, overwrite=overwrite, resume=resume, step=self.run.step)
 
     def _read(self, first: int) -> Iterator[Array]:
-        for start, made in self.pieces(first - first % self.piece_rows):
-            yield made[max(0, first - start) :]
+        for start, rows in self.parts(first - first % self.part_rows):
+            yield rows[max(0, first - start) :]
 
 
 def kept_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the type of rows of another type: single precision stays, all else becomes double."""
+    """Return the type that rows are converted to: single precision stays, everything else becomes double."""
     return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)
 
 
 def as_rows(block: Any, start: int) -> Array:
-    """Return a block of an iterator as rows of numbers, or refuse it."""
+    """Return a chunk of an iterator as rows of numbers; anything else is an error."""
     rows = on_host(block)
     rows = rows.tocsr() if issparse(rows) else np.asarray(rows)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         kind = f"shape {rows.shape}" if rows.ndim != 2 else f"entries of type {rows.dtype}"
-        advice = ": pass list(X) of an iterator of single rows" if rows.ndim == 1 else ""
+        advice = ": for an iterator of individual rows, pass list(X)" if rows.ndim == 1 else ""
         raise ValueError(
-            f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on{advice}."
+            f"Every chunk must be a table of numbers, one row per point; got {kind} from row {start:,} on{advice}."
         )
     if hasattr(block, "columns") and rows.dtype.kind == "f" and len(rows) >= MIN_COLLAPSED_ROWS:
         check.integers_kept(block, rows)
     return rows
 
 
-def refuse_columns(rows: Array, n_features: int, start: int) -> None:
-    """Refuse rows of another number of columns."""
+def check_columns(rows: Array, n_features: int, start: int) -> None:
+    """Raise an error for rows with another number of columns."""
     if rows.shape[1] != n_features:
         raise ValueError(
-            f"All blocks need the same columns; there are {rows.shape[1]} from row {start:,} on, {n_features} before."
+            f"All chunks need the same columns; there are {rows.shape[1]} from row {start:,} on, {n_features} before."
         )
 
 
@@ -325,10 +311,10 @@ def checked_rows(
     *,
     finite: bool = True,
 ) -> Array:
-    """Return rows in single or double precision; refuse other columns and what is not finite, and say where."""
+    """Return rows in single or double precision; other columns, and rows that are not finite, are an error."""
     if rows.ndim == 1:  # labels
         return rows
-    refuse_columns(rows, n_features, start)
+    check_columns(rows, n_features, start)
     given = rows
     rows = csr_array(rows, dtype=dtype) if issparse(rows) else np.asarray(rows, dtype=dtype)
     if given.dtype.kind in "iu" and rows.shape[0] >= MIN_COLLAPSED_ROWS:
@@ -339,7 +325,7 @@ def checked_rows(
         first = int(np.flatnonzero(~usable)[0])
         where = start + first if numbers is None else int(numbers[first])
         others = int((~usable).sum()) - 1
-        more = f", as have {others:,} more of its block" if others else ""
+        more = f", as have {others:,} more of its chunk" if others else ""
         raise ValueError(
             f"Row {where:,} has NaN or infinity{more}; finite numbers are needed: drop or impute such rows."
         )

@@ -1,4 +1,4 @@
-"""Nearest neighbors of all rows among all rows, where these are in blocks: a cluster finds them, or one process."""
+"""Nearest neighbors of all rows of chunked data, found by a cluster or by one process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks, row_bloc
 from manifoldry.data._chunked.local import LocalBlocks, checked_rows
 from manifoldry.data._chunked.sampling import stacked
 from manifoldry.graph._engines import rerank, unit_rows
-from manifoldry.graph._metrics import RootProportions
-from manifoldry.graph._pairwise import BLOCK_DISTANCES, MAX_PRODUCT_DISTANCES, as_points
+from manifoldry.graph._pairwise import BLOCK_DISTANCES, MAX_PRODUCT_DISTANCES, RootProportions, as_points
 from manifoldry.graph._search import (
     MAX_EXACT_SECONDS,
     MAX_TREE_COLUMNS,
@@ -30,25 +29,25 @@ from manifoldry.graph._search import (
 )
 
 BLOCKS_PER_SHARD = 4
-"""Blocks that are searched as one: 134 MB in double precision and an index of about the size; the same rows however the
-data is cut."""
+"""Chunks that are searched together: 134 MB in double precision, and an index of about that size. The rows of a shard
+do not depend on the chunks of the source."""
 
 N_LISTED_RECALL_ROWS = 1000
-"""Rows on which recall is measured: its standard error is then below 0.2 % of k neighbors each."""
+"""Rows on which recall is measured: its standard error is then below 0.2 %."""
 
 
 class ListedNeighbors(NamedTuple):
-    """Numbers (n, k) of the nearest other rows of every row, in order of distance, and the distances to them.
+    """Indices (n, k) of the nearest other rows of every row, in order of distance, and the distances to them.
 
-    Of a Dask collection both are Dask arrays, of which nothing is computed before they are asked for: keep them on the
-    cluster by ``ListedNeighbors(*dask.persist(*lists))`` to use them more than once.
+    For a Dask collection both are Dask arrays, which are computed when they are used: keep them on the cluster with
+    ``ListedNeighbors(*dask.persist(*lists))`` to use them more than once.
     """
 
     indices: Any
     distances: Any
 
     def graph(self) -> NeighborGraph:
-        """Return the directed graph in the memory of this process: 16 bytes for each neighbor of each row."""
+        """Return the directed graph in the memory of this process: 16 bytes per neighbor and row."""
         indices, distances = self
         if not isinstance(indices, np.ndarray):
             import dask
@@ -59,16 +58,16 @@ class ListedNeighbors(NamedTuple):
     def recall(
         self, X: Any, *, metric: str = "euclidean", n_rows: int = N_LISTED_RECALL_ROWS, random_state: Any = 0
     ) -> float:
-        """Return the share of the nearest neighbors that are listed, measured on some rows against all.
+        """Return the share of the nearest neighbors that are listed, measured on a sample of the rows.
 
         Parameters
         ----------
-        X : array, Dask collection or rows in blocks
-            The rows that the lists are of; they are read once more.
+        X : array, Dask collection or chunked data
+            The rows of the lists; they are read once more.
         metric : str
-            That of the lists.
+            The metric of the lists.
         n_rows : int
-            Number of rows, drawn at random.
+            Number of random rows.
         random_state : int, Generator or None
             Seed of the draw.
         """
@@ -76,9 +75,9 @@ class ListedNeighbors(NamedTuple):
         k = int(self.distances.shape[1])
         sample = blocks.sample(n_rows, run.rng("recall rows"))
         truth = blocks.reduce(SampledSearch(ShardSearch(k, metric, False, run.seed), sample), merged_lists, run)[1]
-        found = np.asarray(self.distances[sample.numbers])
-        # By distance, not by number: a tie at the last place is a hit whichever of the equals was found.
-        return float(np.mean(found <= truth[:, -1:] * (1 + 1e-6)))
+        distances = np.asarray(self.distances[sample.numbers])
+        # Distances are compared instead of indices: with a tie for the last neighbor, each of the tied rows is a hit.
+        return float(np.mean(distances <= truth[:, -1:] * (1 + 1e-6)))
 
 
 class SampledSearch:
@@ -88,7 +87,7 @@ class SampledSearch:
         self.search, self.rows, self.numbers = search, sample.rows, sample.numbers
 
     def __call__(self, rows: Array, start: int, run: Run) -> ShardLists:
-        """Return the neighbors among a block."""
+        """Return the neighbors among a chunk."""
         return self.search.shard(rows, start, run).near(self.rows, self.numbers, run)
 
 
@@ -101,39 +100,38 @@ def neighbor_lists(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> ListedNeighbors:
-    """Return the nearest neighbors of every row among all others, also of rows in blocks.
+    """Return the nearest neighbors of every row among all others, for tables in memory and chunked data.
 
-    No row lists itself, neighbors come in order of distance, and equally distant ones in order of their numbers:
-    duplicates are listed at distance 0.
+    No row lists itself. Neighbors are ordered by distance, ties by index; duplicates are listed at distance 0.
 
     Parameters
     ----------
-    X : array, Dask collection or rows in blocks, of shape (n_samples, n_features)
-        The rows. A Dask collection stays on the cluster: every worker compares blocks with shards of four blocks.
+    X : array, Dask collection or chunked data, of shape (n_samples, n_features)
+        The rows. A Dask collection stays on the cluster: every worker compares chunks with shards of four chunks.
     n_neighbors : int
         Number of neighbors k.
     metric : {"euclidean", "cosine", "hellinger"}
-        Metric; of rows in memory any of scikit-learn's.
+        Metric; for rows in memory any metric of scikit-learn.
     search : {"auto", "exact", "approximate"}
-        "approximate" asks an index of every shard (NN-descent or FAISS); up to 8 columns it is exact, by trees. "auto"
-        is exact where trees do it or comparing all pairs takes about a second.
+        "approximate" queries an index of every shard (NN-descent or FAISS); up to 8 columns trees make it exact. "auto"
+        is exact if trees are used or comparing all pairs takes about a second.
     random_state : int, Generator or None
         Seed of an approximate search.
     n_jobs : int, optional
-        Threads, of rows that this process reads.
+        Number of threads, for rows that this process reads.
 
     Returns
     -------
     ListedNeighbors
-        A pair (indices, distances) of shape (n_samples, n_neighbors): Dask arrays of a Dask collection, with its chunks
-        of rows, else arrays. ``graph()`` is what `UMAP` and other graph methods take, ``recall(X)`` measures an
+        A pair (indices, distances) of shape (n_samples, n_neighbors): for a Dask collection Dask arrays with its chunks
+        of rows, otherwise arrays. `UMAP` and other graph methods accept its ``graph()``; ``recall(X)`` measures an
         approximate search.
 
     Notes
     -----
-    Numbers do not depend on chunks, workers or threads. An exact search costs all pairs of rows, an approximate one a
-    query per row and shard. Either needs every block at every shard, so a cluster holds all rows in the memory of its
-    workers together, or on their disks.
+    Results do not depend on chunks, workers or threads. An exact search costs all pairs of rows, an approximate one a
+    query per row and shard. Both compare every chunk with every shard, so a cluster holds all rows in the memory of its
+    workers, or on their disks.
 
     Examples
     --------
@@ -149,19 +147,19 @@ def neighbor_lists(
     if blocks is None:
         return _in_memory(X, NeighborRule(n_neighbors, metric=metric, search=search), run)
     if metric not in SHARD_METRICS:
-        raise ValueError(f"Neighbor lists of rows in blocks need a metric of {SHARD_METRICS}; got {metric!r}.")
+        raise ValueError(f"Neighbor lists of chunked data need a metric of {SHARD_METRICS}; got {metric!r}.")
     n = _counted(blocks)
     k = int(cast(int, NeighborRule(n_neighbors).resolve(n).n_neighbors))
     long = blocks.n_features > MAX_TREE_COLUMNS and exact_seconds(n, blocks.n_features) > MAX_EXACT_SECONDS
     spec = ShardSearch(k, metric, search == "approximate" or (search == "auto" and long), run.seed)
     if isinstance(blocks, LocalBlocks):
-        run.announce(f"neighbor lists, {n} x {k}", 16 * n * k, "ask for fewer neighbors")
+        run.announce(f"neighbor lists, {n} x {k}", 16 * n * k, "use fewer neighbors")
         return _by_this_process(blocks, spec, run)
     return _by_cluster(blocks, spec)
 
 
 def _in_memory(X: Any, rule: NeighborRule, run: Run) -> ListedNeighbors:
-    """Return the lists of a table in memory, by the search of all methods."""
+    """Return the lists of a table in memory, with the search of all methods."""
     check.metric(rule.metric, ())
     points = as_points("X", X)
     graph, _ = neighbor_graph(points, rule.resolve(len(points)), run)
@@ -170,7 +168,7 @@ def _in_memory(X: Any, rule: NeighborRule, run: Run) -> ListedNeighbors:
 
 
 def _counted(blocks: RowBlocks) -> int:
-    """Return the number of rows, by a pass where nobody knows it."""
+    """Return the number of rows, by a pass if it is unknown."""
     if blocks.n_rows is None:
         if isinstance(blocks, LocalBlocks):
             for _ in blocks.blocks():
@@ -181,15 +179,15 @@ def _counted(blocks: RowBlocks) -> int:
 
 
 def _by_this_process(blocks: LocalBlocks, spec: ShardSearch, run: Run) -> ListedNeighbors:
-    """Return the lists as arrays: every shard is read once, and all rows are read for each."""
-    found: dict[int, ShardLists] = {}
+    """Return the lists as arrays: every shard is read once, and all rows are read for each shard."""
+    lists: dict[int, ShardLists] = {}
     with run.stage("neighbors"):
         for shard in _shards(blocks, spec, run):
             for start, rows in blocks.blocks():
-                lists = shard.near(rows, start + np.arange(len(rows)), run)
-                found[start] = merged_lists(found[start], lists) if start in found else lists
+                nearest = shard.near(rows, start + np.arange(len(rows)), run)
+                lists[start] = merged_lists(lists[start], nearest) if start in lists else nearest
             run.step(shard.start + len(shard.points), blocks.n_rows)
-    indices, distances = (np.concatenate(parts) for parts in zip(*found.values(), strict=True))
+    indices, distances = (np.concatenate(parts) for parts in zip(*lists.values(), strict=True))
     return ListedNeighbors(indices, distances)
 
 
@@ -225,58 +223,56 @@ def _by_cluster(blocks: Any, spec: ShardSearch) -> ListedNeighbors:
     ends = [start for start, _ in parts[1:]] + [blocks.n_rows]
     sizes = [end - start for (start, _), end in zip(parts, ends, strict=True)]
 
-    def whole(number: int, dtype: Any) -> Any:
-        made = [
-            dask.array.from_delayed(pick(found, number), (size, spec.n_neighbors), dtype=dtype)
-            for found, size in zip(lists, sizes, strict=True)
+    def all_rows(number: int, dtype: Any) -> Any:
+        arrays = [
+            dask.array.from_delayed(pick(pair, number), (size, spec.n_neighbors), dtype=dtype)
+            for pair, size in zip(lists, sizes, strict=True)
         ]
-        return dask.array.concatenate(made).rechunk({0: blocks.X.chunks[0]}, method="tasks")
+        return dask.array.concatenate(arrays).rechunk({0: blocks.X.chunks[0]}, method="tasks")
 
-    return ListedNeighbors(whole(0, np.int64), whole(1, np.float64))
+    return ListedNeighbors(all_rows(0, np.int64), all_rows(1, np.float64))
 
 
-# Dask names tasks after functions: these are what a dashboard shows.
+# Dask names tasks after functions: a dashboard shows these names.
 def checked_block(block: Any, n_features: int, dtype: Any, start: int) -> Array:
-    """Return a block as finite rows."""
+    """Return a chunk as finite rows."""
     return checked_rows(block, n_features, dtype, start)
 
 
 def shard_of_blocks(spec: ShardSearch, blocks: list[Array], start: int) -> Shard:
-    """Return consecutive blocks as a shard."""
+    """Return consecutive chunks as a shard."""
     return spec.shard(stacked(blocks), start, Run(spec.seed, 1))
 
 
 def neighbors_in_shard(shard: Shard, rows: Array, start: int) -> ShardLists:
-    """Return the neighbors of a block of rows among a shard."""
+    """Return the neighbors of a chunk of rows among a shard."""
     return shard.near(rows, start + np.arange(len(rows)), Run(shard.search.seed, 1))
 
 
-def _entry(found: ShardLists, number: int) -> Array:
-    return found[number]
+def _entry(pair: ShardLists, number: int) -> Array:
+    return pair[number]
 
 
-# Nearest neighbors among some rows of many, by their numbers among all; lists from different rows are merged.
-#
-# Ties are decided by number, so merged lists depend neither on the order of merging nor, of an exact search, on which
-# rows make a shard.
+# Nearest neighbors among the rows of a shard, by their indices among all rows. Ties are decided by index, so merged
+# lists depend neither on the order of merging nor, for an exact search, on the shards.
 
 ShardLists = tuple[IntArray, FloatArray]
-"""Numbers (b, k) of near rows and the distances to them, ascending; -1 and infinity where there are fewer."""
+"""Indices (b, k) of the nearest rows and the distances to them, ascending; -1 and infinity where there are fewer."""
 
 SHARD_METRICS = ("euclidean", "cosine", "hellinger")
-"""Metrics that are Euclidean between mapped rows, each row mapped by itself."""
+"""Metrics that are Euclidean distances of mapped rows, each row mapped on its own."""
 
 MIN_APPROXIMATE_ROWS = 2_000
-"""Rows of a shard below which it is compared with all: it takes milliseconds."""
+"""Rows of a shard below which all pairs are compared, which takes milliseconds."""
 
 TIE_SHARE = 1e-12
-"""Distances that differ by less than this share may be ties: some thousand times the rounding of a sum of squares in
-the few columns that a tree takes."""
+"""Relative difference of distances below which they may be ties: about a thousand times the rounding error of a sum of
+squares in the few columns of a tree."""
 
 
 @dataclass(frozen=True)
 class ShardSearch:
-    """How shards are searched: number of neighbors, metric, whether approximately, and the seed of that."""
+    """How shards are searched: number of neighbors, metric, whether approximately, and the seed."""
 
     n_neighbors: int
     metric: str
@@ -284,7 +280,7 @@ class ShardSearch:
     seed: int
 
     def shard(self, rows: Array, start: int, run: Run) -> Shard:
-        """Return consecutive rows, of which the first has the number ``start``, ready to be searched."""
+        """Return consecutive rows, the first with the index ``start``, ready to be searched."""
         points = mapped_rows(rows, self.metric)
         tree = points.shape[1] <= MAX_TREE_COLUMNS and len(points) > self.n_neighbors + 2
         index = None
@@ -294,13 +290,13 @@ class ShardSearch:
         return Shard(self, points, start, index)
 
     def lengths(self, distances: FloatArray) -> FloatArray:
-        """Return distances in the metric from those between mapped rows."""
+        """Return distances in the metric from those of mapped rows."""
         return distances**2 / 2 if self.metric == "cosine" else distances
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Mapped rows with the numbers ``start``, ``start + 1``, ..., and an index of them: none to compare with all."""
+    """Mapped rows with the indices ``start``, ``start + 1``, ..., and a search index; None compares all pairs."""
 
     search: ShardSearch
     points: FloatArray
@@ -308,34 +304,36 @@ class Shard:
     index: NeighborIndex | None
 
     def near(self, rows: Array, numbers: IntArray, run: Run) -> ShardLists:
-        """Return the neighbors among this shard of rows with some numbers, themselves left out."""
-        queries, own = mapped_rows(rows, self.search.metric), numbers - self.start
+        """Return the nearest rows of this shard for rows with some indices, without the rows themselves."""
+        queries, excluded = mapped_rows(rows, self.search.metric), numbers - self.start
         if self.index is None:
-            found = near_by_all_pairs(queries, self.points, own, self.search.n_neighbors)
+            indices, distances = near_by_all_pairs(queries, self.points, excluded, self.search.n_neighbors)
         else:
-            found = self._near_by_index(queries, own, run)
-        return np.where(found[0] < 0, -1, found[0] + self.start), self.search.lengths(found[1])
+            indices, distances = self._near_by_index(queries, excluded, run)
+        return np.where(indices < 0, -1, indices + self.start), self.search.lengths(distances)
 
-    def _near_by_index(self, queries: FloatArray, own: IntArray, run: Run) -> ShardLists:
+    def _near_by_index(self, queries: FloatArray, excluded: IntArray, run: Run) -> ShardLists:
         assert self.index is not None
         k = self.search.n_neighbors
-        # One more for the row itself, and of a tree one to see a tie at the last place.
+        # One more for the row itself, and for a tree another one, to detect a tie for the last neighbor.
         exact = self.points.shape[1] <= MAX_TREE_COLUMNS
         candidates = self.index.engine.nearest(queries, k + 1 + exact, run)[1]
         distances, indices = rerank(queries, self.points, candidates, candidates.shape[1], run)
-        indices, distances = _least(np.where(indices == own[:, None], -1, indices), distances, k + exact)
+        indices, distances = _least(np.where(indices == excluded[:, None], -1, indices), distances, k + exact)
         if exact:
             unsure = np.flatnonzero(distances[:, k] <= distances[:, k - 1] * (1 + TIE_SHARE))
             indices, distances = indices[:, :k], distances[:, :k]
             if len(unsure):
-                indices[unsure], distances[unsure] = near_by_all_pairs(queries[unsure], self.points, own[unsure], k)
+                indices[unsure], distances[unsure] = near_by_all_pairs(
+                    queries[unsure], self.points, excluded[unsure], k
+                )
         return indices, distances
 
 
 def mapped_rows(rows: Array, metric: str) -> FloatArray:
     """Return rows whose Euclidean distances give the metric."""
     if issparse(rows):
-        raise ValueError("Neighbor lists of rows in blocks need dense rows; got sparse ones: reduce them first (PCA).")
+        raise ValueError("Neighbor lists of chunked data need dense rows; got sparse ones: reduce them first (PCA).")
     if metric == "hellinger":
         mapped: FloatArray = RootProportions()(rows)
         return mapped
@@ -347,17 +345,17 @@ def mapped_rows(rows: Array, metric: str) -> FloatArray:
 
 
 def merged_lists(one: ShardLists, other: ShardLists) -> ShardLists:
-    """Return the nearest of two lists for the same rows, as many as one has."""
+    """Return the nearest of two lists for the same rows, with the length of one."""
     return _least(
         np.concatenate([one[0], other[0]], axis=1), np.concatenate([one[1], other[1]], axis=1), one[0].shape[1]
     )
 
 
-def near_by_all_pairs(queries: FloatArray, points: FloatArray, own: IntArray, k: int) -> ShardLists:
-    """Return the k nearest points of each query but the one with its own index, by (distance, index), exactly.
+def near_by_all_pairs(queries: FloatArray, points: FloatArray, excluded: IntArray, k: int) -> ShardLists:
+    """Return the k nearest points of each query, except its own index, by (distance, index), exactly.
 
-    Products of centered rows give candidates: all that rounding may have moved among the first k. Their distances from
-    differences decide.
+    Products of centered rows give candidates: every point that rounding could have moved into the first k. Their
+    distances from differences decide.
     """
     indices, distances = np.full((len(queries), k), -1, dtype=np.int64), np.full((len(queries), k), np.inf)
     center: FloatArray = points.mean(axis=0, dtype=np.float64)
@@ -366,51 +364,51 @@ def near_by_all_pairs(queries: FloatArray, points: FloatArray, own: IntArray, k:
     step = max(1, MAX_PRODUCT_DISTANCES // len(points))
     for lo in range(0, len(queries), step):
         some, sums = _centered(queries[lo : lo + step], center)
-        away = some @ centered.T
-        away *= -2.0
-        away += squares
-        away += sums[:, None]
-        _leave_out(away, own[lo : lo + step])
+        squared = some @ centered.T
+        squared *= -2.0
+        squared += squares
+        squared += sums[:, None]
+        _leave_out(squared, excluded[lo : lo + step])
         far = np.maximum(np.sqrt(sums), reach)
         rounding = 8 * points.shape[1] * np.finfo(np.float64).eps * far * (far + offset)
-        rows, columns = _candidates(away, min(k, len(points)), 2 * rounding)
+        rows, columns = _candidates(squared, min(k, len(points)), 2 * rounding)
         lengths = _lengths(queries, points, lo + rows, columns)
         order = np.lexsort((columns, lengths, rows))
         rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(some)))[rows]
-        kept = order[rank < k]  # rows ascend, and sorting leaves each where it is
-        place = (lo + rows[rank < k], rank[rank < k])
-        indices[place], distances[place] = columns[kept], lengths[kept]
+        nearest = order[rank < k]  # sorting within rows does not move the rows, which ascend
+        target = (lo + rows[rank < k], rank[rank < k])
+        indices[target], distances[target] = columns[nearest], lengths[nearest]
     return indices, distances
 
 
 def _centered(rows: FloatArray, center: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return rows without the center, in double precision, and their squared lengths."""
+    """Return centered rows in double precision, and their squared lengths."""
     centered = np.subtract(rows, center, dtype=np.float64)
     return centered, np.einsum("ij,ij->i", centered, centered)
 
 
-def _candidates(away: FloatArray, k: int, slack: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return rows and columns of the finite entries that exceed the k-th least of their row by at most its slack."""
-    b, n = away.shape
-    # The k-th least of some columns is no less than that of all; the stride is that of `pairwise.nearest`.
+def _candidates(squared: FloatArray, k: int, slack: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of the finite entries that exceed the k-th smallest of their row by at most its slack."""
+    b, n = squared.shape
+    # The k-th smallest of some columns bounds that of all; the stride is that of `graph._pairwise.nearest`.
     stride = max(1, isqrt(n // (6 * k)))
-    bound = np.partition(away[:, ::stride], k - 1, axis=1)[:, k - 1] + slack
-    rows, columns = np.divmod(np.flatnonzero(away <= bound[:, None]), n)
-    entries = away[rows, columns]
+    bound = np.partition(squared[:, ::stride], k - 1, axis=1)[:, k - 1] + slack
+    rows, columns = np.divmod(np.flatnonzero(squared <= bound[:, None]), n)
+    entries = squared[rows, columns]
     order = np.lexsort((entries, rows))
     last = entries[order[np.searchsorted(rows, np.arange(b)) + k - 1]] + slack
-    kept = (entries <= last[rows]) & np.isfinite(entries)
-    return rows[kept], columns[kept]
+    mask = (entries <= last[rows]) & np.isfinite(entries)
+    return rows[mask], columns[mask]
 
 
-def _leave_out(away: FloatArray, own: IntArray) -> None:
-    """Set the entries of rows in the columns ``own``, where there are such columns, to infinity."""
-    inside = np.flatnonzero((own >= 0) & (own < away.shape[1]))
-    away[inside, own[inside]] = np.inf
+def _leave_out(squared: FloatArray, excluded: IntArray) -> None:
+    """Set the entries of rows in the columns ``excluded`` to infinity, if these columns exist."""
+    inside = np.flatnonzero((excluded >= 0) & (excluded < squared.shape[1]))
+    squared[inside, excluded[inside]] = np.inf
 
 
 def _lengths(queries: Any, points: Any, rows: IntArray, columns: IntArray) -> FloatArray:
-    """Return distances of listed pairs, from differences in double precision."""
+    """Return distances of listed pairs from differences in double precision."""
     lengths = np.empty(len(rows))
     step = max(1, BLOCK_DISTANCES // points.shape[1])
     for lo in range(0, len(rows), step):
@@ -421,7 +419,7 @@ def _lengths(queries: Any, points: Any, rows: IntArray, columns: IntArray) -> Fl
 
 
 def _least(indices: IntArray, distances: FloatArray, k: int) -> ShardLists:
-    """Return the k least of each row in order of (distance, index); an index of -1 stands for none."""
+    """Return the k nearest of each row in order of (distance, index); an index of -1 means none."""
     distances = np.where(indices < 0, np.inf, distances)
     order = np.lexsort((indices, distances), axis=1)[:, :k]
     return np.take_along_axis(indices, order, 1), np.take_along_axis(distances, order, 1)

@@ -1,4 +1,4 @@
-"""What can be read in blocks: told apart here, and opened."""
+"""Open any source of chunked data, and detect chunked input of estimators."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from manifoldry.data._chunked.checkpoint import Checkpoint
 from manifoldry.data._chunked.local import ArrayBlocks, IteratorBlocks, LocalBlocks
 
 MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1000
-"""Entries (rows times columns) of a sample that stands for rows in blocks: 128 MB in double precision; and rows
-that are drawn of however many columns."""
+"""Maximum entries (rows times columns) of a sample of chunked data, 128 MB in double precision; and rows that are drawn
+whatever the number of columns."""
 
 
 def row_blocks(
@@ -29,28 +29,29 @@ def row_blocks(
     missing: Literal["refuse", "drop"] = "refuse",
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> RowBlocks:
-    """Return the rows of a large table in blocks, to be fitted and transformed without holding all of it.
+    """Open a large table as chunked data, which is fitted and transformed without loading all of it.
 
-    Every estimator takes it where it takes an array: ``fit`` reads it at most twice, ``transform`` once, and what
-    ``transform`` returns is read in blocks too, or written to a file by its ``save``.
+    Every estimator accepts it in place of an array: ``fit`` reads it at most twice, ``transform`` once. The result of
+    ``transform`` is chunked data too; its ``save`` writes it to a file.
 
     Parameters
     ----------
     source : path, array, dataset, function, iterator or Dask collection
-        A file: Parquet, Arrow (Feather) or CSV, a folder of such files, or ``.npy``, mapped into memory; a dataset or a
-        RecordBatchReader of pyarrow; an array or anything else with a shape, a type and slices of rows (a memory
-        map, an HDF5 or Zarr array, a sparse matrix); a function that returns a new iterator of blocks at every call, or
-        a list of blocks; an iterator of blocks, which can be read only once; a Dask array or data frame.
+        A file: Parquet, Arrow (Feather) or CSV, a folder of such files, or ``.npy``, which is memory-mapped; a dataset
+        or RecordBatchReader of pyarrow; an array or anything else with a shape, a type and slices of rows (a memory
+        map, an HDF5 or Zarr array, a sparse matrix); a function that returns a new iterator of chunks at every call,
+        or a list of chunks; an iterator of chunks, which can be read only once; a Dask array or data frame.
     columns : list of str, optional
-        Columns to read of a source that has names, all of numbers; by default all. For other sources their names.
+        Columns to read from a source with named columns, by default all; they must hold numbers. For other sources, the
+        names of the columns.
     n_rows : int, optional
         Number of rows of a function or iterator, if known.
     missing : {"refuse", "drop"}
-        Whether rows of files and datasets of pyarrow with missing values are refused or left out. Infinite values are
-        refused.
+        Whether rows with missing values in files and datasets of pyarrow raise an error or are left out. Infinite
+        values raise an error.
     checkpoint : path, optional
-        Folder that keeps the state of a pass over the rows every some seconds, so that a fit goes on where it was after
-        the program was killed, and gives the same bits. It may be removed when the fit is done.
+        Folder for the state of a pass over the rows, which is written every few seconds. A fit that was killed resumes
+        from it, with a bit-identical result. The folder can be removed when the fit is done.
 
     Returns
     -------
@@ -65,19 +66,19 @@ def row_blocks(
     >>> sum(len(part) for part in model.transform(blocks))
     30000
     """
-    opened = _opened(source, columns, n_rows, missing)
+    data = _opened(source, columns, n_rows, missing)
     if checkpoint is not None:
-        if not isinstance(opened, LocalBlocks) or opened.once:
+        if not isinstance(data, LocalBlocks) or data.once:
             raise ValueError(
                 "A checkpoint needs rows that this process can read again: files, arrays and functions, not iterators "
                 "or Dask collections."
             )
-        opened.checkpoint = Checkpoint(checkpoint)
-    return opened
+        data.checkpoint = Checkpoint(checkpoint)
+    return data
 
 
 def _opened(source: Any, columns: Iterable[str] | None, n_rows: int | None, missing: Any) -> RowBlocks:
-    """Return any source as blocks."""
+    """Return any source as chunked data."""
     check.choice("missing", missing, ("refuse", "drop"))
     if isinstance(source, (str, os.PathLike)):
         return _file_blocks(Path(source), columns, missing)
@@ -93,13 +94,13 @@ def _opened(source: Any, columns: Iterable[str] | None, n_rows: int | None, miss
     if issparse(source) or hasattr(source, "shape"):
         return ArrayBlocks(source, columns)
     raise ValueError(
-        f"Rows in blocks are read from a file, an array, a function, an iterator or a Dask collection; got a "
+        f"Chunked data is read from a file, an array, a function, an iterator or a Dask collection; got a "
         f"{type(source).__name__}."
     )
 
 
 def in_blocks(X: Any) -> bool:
-    """Tell whether input is rows in blocks, an iterator of such, or anything of Dask: a table that is not in memory."""
+    """Tell whether input is not in memory: chunked data, an iterator of chunks, or a collection of Dask or pyarrow."""
     return isinstance(X, RowBlocks) or is_dask(X) or _of_pyarrow(X) or _is_iterator(X)
 
 
@@ -108,7 +109,7 @@ def _is_iterator(X: Any) -> bool:
 
 
 def as_blocks(X: Any) -> RowBlocks | None:
-    """Return input of an estimator that is to be read in blocks as such, None for tables in memory."""
+    """Return the input of an estimator as chunked data, None for tables in memory."""
     if isinstance(X, RowBlocks):
         return X
     if is_dask(X):
@@ -123,11 +124,11 @@ def as_blocks(X: Any) -> RowBlocks | None:
 
 
 def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSample | None:
-    """Return a sample of input that comes in blocks, for what needs rows in memory; None for tables in memory."""
+    """Return a sample of chunked input, for functions that need rows in memory; None for tables in memory."""
     if not in_blocks(X):
         return None
     if isinstance(metric, str) and metric == "precomputed":
-        raise ValueError("metric='precomputed' needs all pairs in memory; rows in blocks have none.")
+        raise ValueError("metric='precomputed' needs all pairs in memory; chunked data has none.")
     blocks = row_blocks(X)
     size = min(size, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // blocks.n_features))
     with run.stage("sample"):
@@ -135,7 +136,7 @@ def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSa
 
 
 def entries_of(values: Any, sample: BlockSample, name: str) -> Any:
-    """Return those of one entry a row that belong to sampled rows, None of None; of Dask only these are gathered."""
+    """Return the entries of the sampled rows, one per row; None for None. From Dask only these are gathered."""
     if values is None:
         return None
     if is_dask(values):
@@ -147,25 +148,22 @@ def entries_of(values: Any, sample: BlockSample, name: str) -> Any:
 
 
 def is_dask(X: Any) -> bool:
-    """Tell whether something is a collection of Dask, without loading it."""
+    """Tell whether an object is a collection of Dask, without importing Dask."""
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
 
 
 def _file_blocks(path: Path, columns: Iterable[str] | None, missing: Any) -> RowBlocks:
     if path.suffix.lower() == ".npy" and path.is_file():
         return npy_blocks(path, columns)
-    from manifoldry.data._chunked.batches import file_batches
+    from manifoldry.data._chunked.arrow import ArrowBlocks, file_batches
 
-    batches = file_batches(path)
-    from manifoldry.data._chunked.arrow import ArrowBlocks
-
-    return ArrowBlocks(batches, columns, missing)
+    return ArrowBlocks(file_batches(path), columns, missing)
 
 
 def npy_blocks(path: Path, names: Iterable[str] | None = None) -> ArrayBlocks:
-    """Return the rows of an array in a file, which is mapped into memory."""
+    """Return the rows of an array in a file, which is memory-mapped."""
     from manifoldry.data._tables.errors import refusing
-    from manifoldry.data._tables.formats.detect import FORMATS
+    from manifoldry.data._tables.source import FORMATS
 
     with refusing(path.name, FORMATS["npy"]):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -175,12 +173,11 @@ def npy_blocks(path: Path, names: Iterable[str] | None = None) -> ArrayBlocks:
 
 
 def _of_pyarrow(X: Any) -> bool:
-    """Tell datasets and readers of pyarrow; its tables are in memory."""
+    """Tell whether an object is a dataset or reader of pyarrow; its tables are in memory."""
     return type(X).__module__.split(".")[0] == "pyarrow" and (hasattr(X, "scanner") or hasattr(X, "read_next_batch"))
 
 
 def _arrow_blocks(X: Any, columns: Iterable[str] | None, missing: Any) -> RowBlocks:
-    from manifoldry.data._chunked.arrow import ArrowBlocks
-    from manifoldry.data._chunked.batches import DatasetBatches, ReaderBatches
+    from manifoldry.data._chunked.arrow import ArrowBlocks, DatasetBatches, ReaderBatches
 
     return ArrowBlocks(DatasetBatches(X) if hasattr(X, "scanner") else ReaderBatches(X), columns, missing)

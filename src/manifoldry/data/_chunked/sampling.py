@@ -1,7 +1,7 @@
-"""Samples that do not depend on how rows are cut into blocks, nor on knowing how many there are.
+"""Random samples that do not depend on the chunks, and moments of chunked data.
 
-Row i has the i-th number of a random stream as its key, and the rows of the smallest keys are the sample. So a sample
-of an array, of a stream read once, and of parts read by different workers is the same.
+The key of row i is the i-th number of a random stream, and the rows with the smallest keys are the sample. So an array,
+a stream that is read once, and parts that are read by different workers give the same sample.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEYS_AT_ONCE = 2**20
 
 
 def drawn_rows(n: int, size: int, rng: np.random.Generator) -> IntArray:
-    """Return the numbers of ``size`` of n rows, ascending; all if there are not more.
+    """Return the indices of ``size`` of n rows, ascending; all if there are not more.
 
     Examples
     --------
@@ -34,16 +34,16 @@ def drawn_rows(n: int, size: int, rng: np.random.Generator) -> IntArray:
 
 
 def skip_keys(rng: np.random.Generator, n: int) -> None:
-    """Draw the keys of the first n rows, whose sample is known."""
+    """Advance the generator past the keys of the first n rows, whose sample is known."""
     for lo in range(0, n, KEYS_AT_ONCE):
         rng.random(min(KEYS_AT_ONCE, n - lo))
 
 
 class KeyedRows:
-    """The rows of the smallest keys so far: their numbers, and their rows where these are given."""
+    """The rows with the smallest keys so far: their indices, and the rows themselves if given."""
 
     EMPTY: ClassVar[tuple[Array, ...]] = (np.empty(0), np.empty(0), np.empty(0))
-    """What `state` is like."""
+    """The structure of `state`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -65,12 +65,12 @@ class KeyedRows:
 
     @property
     def state(self) -> tuple[Array, ...]:
-        """Keys, numbers and rows: with the number of rows added, all that there is."""
+        """Keys, indices and rows: with the number of rows added, the complete state."""
         self._keep_smallest()
         return (self._keys, self._numbers, *self._rows)
 
     def restore(self, n_rows: int, keys: FloatArray, numbers: IntArray, *rows: Array) -> None:
-        """Go back to a state."""
+        """Set the state."""
         self.n_rows, self._keys, self._numbers, self._rows = n_rows, keys, numbers, list(rows)
 
     def _worst(self) -> float:
@@ -82,44 +82,44 @@ class KeyedRows:
     def _keep_smallest(self) -> None:
         if len(self._keys) <= self.size and len(self._rows) <= 1:
             return
-        kept = np.sort(np.argsort(self._keys, kind="stable")[: self.size])
-        self._keys, self._numbers = self._keys[kept], self._numbers[kept]
-        if self._rows:  # part by part: there are never much more than twice the rows
+        smallest = np.sort(np.argsort(self._keys, kind="stable")[: self.size])
+        self._keys, self._numbers = self._keys[smallest], self._numbers[smallest]
+        if self._rows:  # part by part, so that memory holds little more than twice the rows
             cuts = np.cumsum([0, *(part.shape[0] for part in self._rows)])
-            ends = np.searchsorted(kept, cuts)
-            taken = [self._rows.pop(0)[kept[ends[i] : ends[i + 1]] - cuts[i]] for i in range(len(cuts) - 1)]
-            self._rows = [stacked(taken)]
+            ends = np.searchsorted(smallest, cuts)
+            parts = [self._rows.pop(0)[smallest[ends[i] : ends[i + 1]] - cuts[i]] for i in range(len(cuts) - 1)]
+            self._rows = [stacked(parts)]
 
     @property
     def numbers(self) -> IntArray:
-        """Numbers of the sampled rows, ascending."""
+        """Indices of the sampled rows, ascending."""
         self._keep_smallest()
         return self._numbers
 
     @property
     def rows(self) -> Array:
-        """The sampled rows, in the order of their numbers."""
+        """The sampled rows, in the order of their indices."""
         self._keep_smallest()
         return self._rows[0]
 
 
 def stacked(parts: Iterable[Array]) -> Array:
-    """Return blocks of rows as one, sparse ones as a sparse matrix."""
+    """Return chunks of rows as one array, or as one sparse matrix."""
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]
     return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
 
 
-# Count, mean and scatter of rows in blocks, by the pairwise update of Chan, Golub and LeVeque.
+# Count, mean and scatter of chunked data, by the pairwise update of Chan, Golub and LeVeque.
 
 PANEL_COLUMNS = 256
-"""Columns of the scatter that one thread computes at a time: a cut that depends on no number of threads."""
+"""Columns of the scatter that one thread computes at a time, whatever the number of threads."""
 
 
 @dataclass(frozen=True)
 class RowMoments:
-    """Number of rows, their mean (p,), and the sum (p, p) of the products of their columns about it."""
+    """Number of rows, their mean (p,), and the scatter (p, p): the sum of products of centered columns."""
 
     count: int
     mean: FloatArray
@@ -127,16 +127,16 @@ class RowMoments:
 
 
 def row_moments(rows: Array, start: int, run: Run) -> RowMoments:  # noqa: ARG001
-    """Return the moments of a block of rows, in double precision."""
-    given: Any = rows
-    dense = np.array(given.toarray() if issparse(rows) else rows, dtype=np.float64)
+    """Return the moments of a chunk of rows, in double precision."""
+    chunk: Any = rows
+    dense = np.array(chunk.toarray() if issparse(rows) else rows, dtype=np.float64)
     mean = dense.mean(axis=0)
     dense -= mean
     p = dense.shape[1]
     scatter = np.empty((p, p))
 
     def panel(lo: int, hi: int) -> None:
-        # Below the diagonal only, which is half the work: what is above mirrors it.
+        # Only below the diagonal, which is half the work; the rest is mirrored.
         scatter[lo:hi, :hi] = dense[:, lo:hi].T @ dense[:, :hi]
         scatter[:lo, lo:hi] = scatter[lo:hi, :lo].T
 
@@ -145,14 +145,14 @@ def row_moments(rows: Array, start: int, run: Run) -> RowMoments:  # noqa: ARG00
 
 
 def merged_moments(one: RowMoments, other: RowMoments) -> RowMoments:
-    r"""Return the moments of two sets of rows together.
+    r"""Return the moments of the union of two sets of rows.
 
-    With means :math:`\delta` apart the scatters add up to that about the joint mean but for
+    If the means differ by :math:`\delta`, the joint scatter is the sum of both and
     :math:`\frac{m n}{m + n} \delta \delta^\top`.
     """
     count = one.count + other.count
-    apart = other.mean - one.mean
-    scatter = np.multiply.outer(apart, apart * (one.count * (other.count / count)))
+    difference = other.mean - one.mean
+    scatter = np.multiply.outer(difference, difference * (one.count * (other.count / count)))
     scatter += one.scatter
     scatter += other.scatter
-    return RowMoments(count, one.mean + apart * (other.count / count), scatter)
+    return RowMoments(count, one.mean + difference * (other.count / count), scatter)

@@ -1,4 +1,4 @@
-"""Rows in blocks written to a file: parts first, so that a killed run can go on, then the whole."""
+"""Chunked data written to a file: first every chunk in its own file, so that a killed run can resume, then one file."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
 
 
 ROWS_TOGETHER = 2**20
-"""Rows of a row group of a Parquet file: pyarrow's own number, so that a small file has the same bytes as otherwise."""
+"""Rows of a row group of a Parquet file: pyarrow's default, so that small files equal those of tables in memory."""
 
 PARTS_SUFFIX = ".parts"
-"""What is added to the name of a file for the folder of its parts."""
+"""Suffix of the folder of parts, after the name of the file."""
+
+STORED_SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".csv", ".tsv")
+"""Suffixes of files that chunked data can be written to."""
 
 
 @dataclass(frozen=True)
 class RowNames:
-    """What names the rows in the first column of a file: its name, and a function that reads the entries anew."""
+    """The first column of a file: its name, and a function that reads its entries again."""
 
     name: str
     read: Callable[[], Iterator[Array]]
@@ -40,11 +43,7 @@ class RowNames:
 
 @dataclass(frozen=True)
 class Saved:
-    """What was written.
-
-    Rows, the digest that `apps.record.array_digest` gives of all of them as one array, and how many of the rows had not
-    been computed by an earlier run.
-    """
+    """Number of rows written, the digest of all rows as one array, and how many rows this run computed."""
 
     n_rows: int
     sha256: str
@@ -52,7 +51,7 @@ class Saved:
 
 
 def row_numbers(n: int) -> Iterator[Array]:
-    """Yield the numbers of n rows, from 0, some at a time."""
+    """Yield the numbers of n rows, from 0, in chunks."""
     return (np.arange(lo, min(lo + ROWS_TOGETHER, n)) for lo in range(0, n, ROWS_TOGETHER))
 
 
@@ -77,18 +76,9 @@ def save_blocks(
     names: Sequence[str] | None = None,
     step: Callable[[int, int | None], Any] | None = None,
 ) -> Saved:
-    """Write rows in blocks to a file; see `LocalBlocks.save`.
+    """Write chunked data to a file, as `LocalBlocks.save`, with ``ids`` as a first column and ``names`` of the columns.
 
-    Parameters
-    ----------
-    blocks, path, overwrite, resume
-        What is written, where, and how.
-    ids : RowNames, optional
-        A first column.
-    names : sequence of str, optional
-        Names of the columns, those of the blocks if None.
-    step : callable
-        Told the rows that are done, and how many there are if that is known.
+    ``step`` is called with the number of rows that are done, and of all rows or None.
     """
     suffix = storable_suffix(path)
     refuse_existing(path, overwrite=overwrite)
@@ -99,46 +89,51 @@ def save_blocks(
     parts = Parts(parts_folder(path))
     parts.begin(blocks, overwrite=overwrite, resume=resume)
     computed = parts.fill(blocks, step or (lambda *_: None))
-    found = parts.rows()
-    saved = Saved(len(found), found.sha256(), computed)
+    rows = parts.rows()
+    saved = Saved(len(rows), rows.sha256(), computed)
     with new_file(path, overwrite=overwrite) as part:
-        WRITERS_OF_BLOCKS[suffix](part, found, names or _names(blocks), ids)
+        if suffix == ".npy":
+            _write_npy(part, rows)
+        else:
+            from manifoldry.data._tables.writing import TABLE_WRITERS
+
+            TABLE_WRITERS[suffix](part, _arrow_tables(rows, names or _names(blocks), ids))
     parts.remove()
     return saved
 
 
 def _names(blocks: LocalBlocks) -> Sequence[str]:
-    if blocks.n_features == 0:  # one number a row
+    if blocks.n_features == 0:  # one number per row
         return ["label"]
     return blocks.feature_names or [f"y{j}" for j in range(blocks.n_features)]
 
 
 def storable_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the suffix that says how rows in blocks are written, or refuse another one."""
+    """Return the suffix of a file that chunked data is written to; any other suffix is an error."""
     suffix = Path(path).suffix.lower()
-    if suffix not in WRITERS_OF_BLOCKS:
+    if suffix not in STORED_SUFFIXES:
         raise ValueError(
-            f"Blocks are written to files that end with {', '.join(WRITERS_OF_BLOCKS)}; got {Path(path).name!r}."
+            f"Chunked data is written to files that end with {', '.join(STORED_SUFFIXES)}; got {Path(path).name!r}."
         )
     return suffix
 
 
 class Parts:
-    """The folder of the blocks that are done: a ``.npy`` file of each, whole or not there, and of what they are."""
+    """The folder of the chunks that are done: one ``.npy`` file each, complete or not there, and their source."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._facts = folder / "parts.json"
 
     def _files(self) -> list[Path]:
-        """Return the parts that are done, from the first on without a gap."""
+        """Return the parts that are done, up to the first gap."""
         files: list[Path] = []
         while (path := self.folder / f"{len(files):08d}.npy").is_file():
             files.append(path)
         return files
 
     def begin(self, blocks: LocalBlocks, *, overwrite: bool, resume: bool) -> None:
-        """Make the folder, or check that what is there are parts of the same rows."""
+        """Make the folder, or check that the parts in it belong to the same rows."""
         if self._files() and not resume:
             if not overwrite:
                 raise FileExistsError(
@@ -147,14 +142,14 @@ class Parts:
                 )
             self._clear()
         self.folder.mkdir(exist_ok=True)
-        facts = {"source": blocks.identity(), "piece_rows": blocks.piece_rows}
+        facts = {"source": blocks.identity(), "piece_rows": blocks.part_rows}
         if self._files():
-            self._refuse_others(blocks, facts)
+            self._check_source(blocks, facts)
         with new_file(self._facts, overwrite=True) as part:
             part.write_text(json.dumps(facts), encoding="utf-8")
 
-    def _refuse_others(self, blocks: LocalBlocks, facts: dict[str, Any]) -> None:
-        """Refuse parts that are not what these blocks give: another source, or another model."""
+    def _check_source(self, blocks: LocalBlocks, facts: dict[str, Any]) -> None:
+        """Raise an error if the parts come from another source, or from another model."""
         begin_anew = "begin anew (overwrite=True, without resume=True), or resume with the first ones."
         stored = None
         with suppress(OSError, ValueError):
@@ -164,27 +159,26 @@ class Parts:
                 f"The source is not that of the parts in {str(self.folder)!r}, or has changed: {begin_anew}"
             )
         if blocks.once:
-            return  # reading its first block would spend it
+            return  # reading its first chunk would consume it
         first = np.load(self._files()[0], allow_pickle=False)
-        _, made = next(blocks.pieces(), (0, None))
-        if made is None or made.dtype != first.dtype or made.shape != first.shape or made.tobytes() != first.tobytes():
+        _, rows = next(blocks.parts(), (0, None))
+        if rows is None or rows.dtype != first.dtype or rows.shape != first.shape or rows.tobytes() != first.tobytes():
             raise ValueError(
-                f"The first block is not the one in {str(self.folder)!r}, so another model or source was used then: "
+                f"The first chunk is not the one in {str(self.folder)!r}, so it comes from another model or source: "
                 f"{begin_anew}"
             )
 
     def fill(self, blocks: LocalBlocks, step: Callable[[int, int | None], Any]) -> int:
-        """Write the parts that are not there yet; return how many rows they have."""
+        """Write the missing parts; return the number of their rows."""
         done = self._files()
-        if done and len(_mapped(done[-1])) < blocks.piece_rows:
-            return 0  # the last one
-        count, computed = len(done), 0
-        for start, made in blocks.pieces(count * blocks.piece_rows):
-            rows = np.ascontiguousarray(csr_array(made).toarray() if issparse(made) else made)
-            whole = new_file(self.folder / f"{count:08d}.npy", needed=rows.nbytes)
-            with whole as part, part.open("wb") as file:
+        if done and len(_mapped(done[-1])) < blocks.part_rows:
+            return 0  # a short part is the last one
+        n_parts, computed = len(done), 0
+        for start, part in blocks.parts(n_parts * blocks.part_rows):
+            rows = np.ascontiguousarray(csr_array(part).toarray() if issparse(part) else part)
+            with new_file(self.folder / f"{n_parts:08d}.npy", needed=rows.nbytes) as path, path.open("wb") as file:
                 np.save(file, rows, allow_pickle=False)
-            count += 1
+            n_parts += 1
             computed += len(rows)
             step(start + len(rows), blocks.n_rows)
         return computed
@@ -216,9 +210,8 @@ class StoredRows:
         first = _mapped(files[0])
         self.files, self.dtype, self.ndim = files, first.dtype, first.ndim
         self.shape = (sum(shape[0] for shape in shapes), *first.shape[1:])
-        if any(shape[0] != shapes[0][0] for shape in shapes[:-1]) or {shape[1:] for shape in shapes} != {
-            first.shape[1:]
-        }:
+        equal_rows = all(shape[0] == shapes[0][0] for shape in shapes[:-1])
+        if not equal_rows or {shape[1:] for shape in shapes} != {first.shape[1:]}:
             raise ValueError(f"The parts in {str(files[0].parent)!r} do not fit together; begin anew.")
 
     def __len__(self) -> int:
@@ -241,105 +234,51 @@ def _mapped(path: Path) -> Array:
     return rows
 
 
-def _write_npy(part: Path, rows: StoredRows, names: Sequence[str], ids: RowNames | None) -> None:  # noqa: ARG001
+def _write_npy(part: Path, rows: StoredRows) -> None:
     header = {"descr": np.lib.format.dtype_to_descr(rows.dtype), "fortran_order": False, "shape": rows.shape}
     with part.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for block in rows:
-            file.write(block.data)
-
-
-def _write_text(delimiter: str) -> Callable[..., None]:
-    def write(part: Path, rows: StoredRows, names: Sequence[str], ids: RowNames | None) -> None:
-        from pyarrow import csv as arrow_csv
-
-        from manifoldry.data._tables.writing import quoted_name
-
-        options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
-        with part.open("wb") as file:
-            for i, table in enumerate(_arrow_tables(rows, names, ids)):
-                if i == 0:
-                    header = delimiter.join(quoted_name(name, delimiter) for name in table.column_names)
-                    file.write(header.encode("utf-8") + b"\n")
-                arrow_csv.write_csv(table, file, options)
-
-    return write
-
-
-def _write_parquet(part: Path, rows: StoredRows, names: Sequence[str], ids: RowNames | None) -> None:
-    from pyarrow import parquet
-
-    tables = _arrow_tables(rows, names, ids)
-    first = next(tables)
-    with parquet.ParquetWriter(part, first.schema) as writer:
-        writer.write_table(first)
-        for table in tables:
-            writer.write_table(table)
-
-
-def _write_arrow(part: Path, rows: StoredRows, names: Sequence[str], ids: RowNames | None) -> None:
-    import pyarrow as pa
-
-    tables = _arrow_tables(rows, names, ids)
-    first = next(tables)
-    with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, first.schema) as writer:
-        writer.write_table(first)
-        for table in tables:
-            writer.write_table(table)
+        for chunk in rows:
+            file.write(chunk.data)
 
 
 def _arrow_tables(rows: StoredRows, names: Sequence[str], ids: RowNames | None) -> Iterator[Any]:
-    """Yield the rows as tables of Arrow, with what names them."""
+    """Yield the rows as Arrow tables, with the column that names them."""
+    from manifoldry.data._tables.assemble import unique
+    from manifoldry.data._tables.errors import needs
+
     try:
         import pyarrow as pa
     except ImportError:
-        raise ImportError(
-            "Writing this kind of file needs pyarrow, which is not installed: run pip install 'manifoldry[app]'."
-        ) from None
-    from manifoldry.data._tables.assemble import unique
-
+        raise needs("pyarrow", "Writing this kind of file") from None
     columns = unique([*([] if ids is None else [ids.name]), *names])[0]
     entries = None if ids is None else regrouped(ids.read(), ROWS_TOGETHER)
-    for block in regrouped(rows, ROWS_TOGETHER):
-        arrays = [np.ascontiguousarray(values) for values in (block.T if block.ndim == 2 else [block])]
+    for chunk in regrouped(rows, ROWS_TOGETHER):
+        arrays = [np.ascontiguousarray(values) for values in (chunk.T if chunk.ndim == 2 else [chunk])]
         if entries is not None:
-            named = next(entries, np.empty(0))
-            if len(named) != len(block):
-                raise ValueError("The source has other rows than when it was begun; it must not change in between.")
-            arrays.insert(0, named)
+            first_column = next(entries, np.empty(0))
+            if len(first_column) != len(chunk):
+                raise ValueError("The source has other rows than at the beginning of the run; it must not change.")
+            arrays.insert(0, first_column)
         yield pa.table([pa.array(values) for values in arrays], names=columns)
 
 
-WRITERS_OF_BLOCKS: dict[str, Callable[..., None]] = {
-    ".npy": _write_npy,
-    ".parquet": _write_parquet,
-    ".arrow": _write_arrow,
-    ".feather": _write_arrow,
-    ".csv": _write_text(","),
-    ".tsv": _write_text("\t"),
-}
-"""Functions that write rows in blocks, by suffix."""
+def regrouped(chunks: Iterable[Array], n_rows: int) -> Iterator[Array]:
+    """Yield the rows of consecutive chunks in chunks of ``n_rows``, the last with the remaining rows."""
+    return cut_at(chunks, count(n_rows, n_rows))
 
 
-# Where blocks begin: rows that come in pieces of any size, cut anew.
-
-
-def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
-    """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
-    return cut_at(pieces, count(block_rows, block_rows))
-
-
-def cut_at(pieces: Iterable[Array], ends: Iterable[int]) -> Iterator[Array]:
-    """Yield the rows of consecutive pieces in others, which end before the rows ``ends`` or with the last row."""
+def cut_at(chunks: Iterable[Array], ends: Iterable[int]) -> Iterator[Array]:
+    """Yield the rows of consecutive chunks in other chunks, which end before the rows ``ends`` or with the last row."""
     held: list[Array] = []
     coming = iter(ends)
     start, end = 0, next(coming, None)
-    for piece in pieces:
+    for chunk in chunks:
         at = 0
-        while piece.shape[0] - at:
-            taken = piece[at:] if end is None else piece[at : at + end - start]
-            held.append(taken)
-            at, start = at + taken.shape[0], start + taken.shape[0]
+        while chunk.shape[0] - at:
+            part = chunk[at:] if end is None else chunk[at : at + end - start]
+            held.append(part)
+            at, start = at + part.shape[0], start + part.shape[0]
             if start == end:
                 yield stacked(held)
                 held, end = [], next(coming, None)

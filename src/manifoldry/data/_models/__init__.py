@@ -1,4 +1,4 @@
-"""Fitted models in files that hold arrays and JSON only: reading one runs no code that comes with it."""
+"""Fitted models in files of arrays and JSON: reading a file runs no code from it."""
 
 from manifoldry.data._models.files import load_model, read_metadata, save_estimator, save_model
 

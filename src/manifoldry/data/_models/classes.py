@@ -1,7 +1,7 @@
-"""What a model file may name: classes, functions and random generators, each in a table; nothing else is ever imported.
+"""What a model file may name: classes by registered tags, functions, and random generators. Nothing else is imported.
 
-A file has the bare name of a class (one name is one class here), so a class may move to another module without a file
-becoming unreadable, and no file can name a module.
+A file never names a module. A class is stored under its tag: the name that it had when it was registered. The tag stays
+when the class moves to another module or gets another name, so files that were saved before still load.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from manifoldry._core.registry import CLUSTERINGS, METHODS
 STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry._core.values": ("Certificate", "NeighborGraph", "Spectrum", "Stop", "Trace"),
     "manifoldry._numerics.descent.negative_sampling": ("LayoutParameters",),
-    "manifoldry._numerics.extension.affinity": ("AffinityExtension", "DiffusionNystrom", "LaplacianNystrom"),
+    "manifoldry._numerics.extension.affinity": (
+        "AffinityExtension",
+        "DiffusionNystrom",
+        "DivergencePlacement",
+        "LaplacianNystrom",
+    ),
     "manifoldry._numerics.extension.components": ("Apart", "LonePoint", "Piece"),
     "manifoldry._numerics.extension.distances": (
         "FittedDistances",
@@ -23,7 +28,6 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
         "ScalingPlacement",
         "StressPlacement",
     ),
-    "manifoldry._numerics.extension.divergence": ("DivergencePlacement",),
     "manifoldry._numerics.extension.geodesic": ("GeodesicNystrom", "LandmarkPlacement"),
     "manifoldry._numerics.extension.kernel": ("Kernel", "KernelProjection", "LocalPreimage", "ShiftedProjection"),
     "manifoldry._numerics.extension.linear": (
@@ -41,20 +45,18 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry._numerics.patches.atlas": ("Atlas",),
     "manifoldry._numerics.patches.charts": ("CurvedCharts", "GeodesicCharts"),
     "manifoldry._numerics.patches.cover": ("ListedCover", "Membership", "VoronoiCover"),
+    "manifoldry._numerics.patches.layout": ("CenteredPatchInverse", "CenteredPatchMap", "PatchInverse", "PatchMap"),
     "manifoldry._numerics.patches.overlaps": ("Overlaps", "PlacedPatches", "Stitched"),
-    "manifoldry._numerics.patches.unfold": ("CenteredPatchInverse", "CenteredPatchMap", "PatchInverse", "PatchMap"),
-    "manifoldry._numerics.repulsion.barnes_hut": ("BarnesHutPotential",),
-    "manifoldry._numerics.repulsion.exact": ("ExactPotential", "LayoutKernel"),
     "manifoldry._numerics.repulsion.fft": ("FFTPotential", "Mesh"),
+    "manifoldry._numerics.repulsion.sums": ("BarnesHutPotential", "ExactPotential", "LayoutKernel"),
     "manifoldry._numerics.scaling": ("Scaling",),
     "manifoldry.data._chunked.sampling": ("RowMoments",),
     "manifoldry.evaluation.selection._auto": ("BestInverse", "BestMap"),
     "manifoldry.evaluation.selection._comparison": ("ComparedMethod", "Comparison", "SkippedMethod"),
     "manifoldry.evaluation.selection._objectives": ("Criterion", "Purpose"),
-    "manifoldry.graph._engines": ("Brute", "CosineSearch", "KDTree", "Precomputed", "PyNNDescent"),
-    "manifoldry.graph._faiss": ("FaissIVF",),
-    "manifoldry.graph._metrics": ("LinearRows", "MappedSearch", "RootProportions", "ScaledColumns"),
-    "manifoldry.graph._nndescent": ("NNDescent", "ProjectionTree"),
+    "manifoldry.graph._approximate": ("FaissIVF", "NNDescent", "ProjectionTree"),
+    "manifoldry.graph._engines": ("Brute", "CosineSearch", "KDTree", "MappedSearch", "Precomputed", "PyNNDescent"),
+    "manifoldry.graph._pairwise": ("LinearRows", "RootProportions", "ScaledColumns"),
     "manifoldry.graph._search": ("NeighborIndex", "NeighborRule"),
     "manifoldry.graph._short_circuits": ("ShortCircuits",),
     "manifoldry.methods._base._incremental": ("Growth",),
@@ -74,7 +76,13 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.methods.spectral._polynomial_pca": ("MonomialFeatures",),
     "manifoldry.methods.unfolding._ipa_growth": ("PatchGrowth",),
 }
-"""What fits leave in their estimators, by module. A class that is not here is refused in saving and in loading."""
+"""What fits store in their estimators: tags by module. A class that is not here can be neither saved nor loaded."""
+
+RENAMED_CLASSES: dict[str, tuple[str, str]] = {}
+"""Classes that were renamed: ``tag: (module, class name of today)``. Such tags are not in `STATE_CLASSES`."""
+
+RENAMED_FIELDS: dict[str, dict[str, str]] = {}
+"""Fields that had another name in earlier files: ``tag: {old name: name of today}``."""
 
 SKLEARN_CLASSES: dict[str, tuple[str, ...]] = {
     "sklearn.decomposition": ("PCA", "TruncatedSVD"),
@@ -82,7 +90,7 @@ SKLEARN_CLASSES: dict[str, tuple[str, ...]] = {
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("FunctionTransformer", "MinMaxScaler", "Normalizer", "RobustScaler", "StandardScaler"),
 }
-"""Steps of a pipeline before the model; in a file their names begin with ``sklearn.``."""
+"""Steps of a pipeline before the model; their tags begin with ``sklearn.``."""
 
 ESTIMATORS: dict[str, str] = {
     **METHODS,
@@ -92,39 +100,43 @@ ESTIMATORS: dict[str, str] = {
 }
 """The estimators of this library and their modules: what a model is, or a pipeline ends with."""
 
-CLASSES: dict[str, str] = {
-    **{name: module for module, names in STATE_CLASSES.items() for name in names},
-    **{f"sklearn.{name}": module for module, names in SKLEARN_CLASSES.items() for name in names},
-    **ESTIMATORS,
+CLASSES: dict[str, tuple[str, str]] = {
+    **{name: (module, name) for module, names in STATE_CLASSES.items() for name in names},
+    **{f"sklearn.{name}": (module, name) for module, names in SKLEARN_CLASSES.items() for name in names},
+    **{name: (module, name) for name, module in ESTIMATORS.items()},
+    **RENAMED_CLASSES,
 }
+"""Module and name of the class of every tag."""
 
 SPARSE_CLASSES = ("csr_array", "csr_matrix", "csc_array", "csc_matrix")
 FUNCTIONS = ("arcsinh", "cbrt", "exp", "expm1", "log", "log10", "log1p", "log2", "sinh", "sqrt", "square")
-"""Functions of numpy that a FunctionTransformer may have."""
+"""Functions of numpy that a FunctionTransformer may use."""
 BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 @cache
-def find_class(name: str) -> type:
-    """Return the class of a name in the tables; any other name is refused, and nothing is imported for it."""
-    if name not in CLASSES:
-        raise ValueError(f"it names the class {name[:80]!r}, which no model of this version has")
-    cls: type = getattr(importlib.import_module(CLASSES[name]), name.removeprefix("sklearn."))
+def find_class(tag: str) -> type:
+    """Return the class of a tag. An unknown tag is an error, and nothing is imported for it."""
+    if tag not in CLASSES:
+        raise ValueError(f"it names the class {tag[:80]!r}, which no model of this version has")
+    module, name = CLASSES[tag]
+    cls: type = getattr(importlib.import_module(module), name)
     return cls
 
 
-def class_name(cls: type) -> str | None:
-    """Return the name under which a class stands in the tables, None for one that does not."""
-    for name in (cls.__name__, f"sklearn.{cls.__name__}"):
-        package = CLASSES.get(name, "-").partition(".")[0]
-        if cls.__module__.partition(".")[0] == package and find_class(name) is cls:
-            return name
+def tag_of(cls: type) -> str | None:
+    """Return the tag of a class, None for one that is not registered."""
+    package = cls.__module__.partition(".")[0]
+    for tag, (module, name) in CLASSES.items():
+        # The package comes first, so that no class of another library makes us import anything.
+        if name == cls.__name__ and module.partition(".")[0] == package and find_class(tag) is cls:
+            return tag
     return None
 
 
-def is_estimator(name: str) -> bool:
-    """Tell whether a name is that of an estimator: one of ours, or of scikit-learn."""
-    return name in ESTIMATORS or name.startswith("sklearn.")
+def is_estimator(tag: str) -> bool:
+    """Tell whether a tag is that of an estimator: one of ours, or of scikit-learn."""
+    return tag in ESTIMATORS or tag.startswith("sklearn.")
 
 
 def find_function(name: Any) -> Any:
@@ -135,5 +147,5 @@ def find_function(name: Any) -> Any:
 
 
 def function_name(function: Any) -> str | None:
-    """Return the name under which a function stands in the table, None for one that does not."""
+    """Return the name of a function in the table, None for one that is not there."""
     return next((name for name in FUNCTIONS if find_function(name) is function), None)

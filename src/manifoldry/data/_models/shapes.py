@@ -1,13 +1,13 @@
 """The arrays of every class that a model file may hold: their types, their shapes, and the sizes they share.
 
-One entry per class. ``LinearMap(d|f, q)`` maps rows of d columns to q columns. A letter is the same number in the whole
-entry. The attributes follow, separated by semicolons:
+One entry per tag of a class. ``LinearMap(d|f, q)`` maps rows of d columns to q columns. A letter is the same number in
+the whole entry. The attributes follow, separated by semicolons:
 
-- ``f(n, d)`` is an array of shape (n, d) in floating point, ``i`` of integers, ``b`` of truth values; ``i4``, ``f4``
+- ``f(n, d)`` is an array of shape (n, d) in floating point, ``i`` of integers, ``b`` of booleans; ``i4``, ``f4``
   and ``u8`` are of exactly this type and in C order. ``_`` stands for any size, ``n+1`` for one more than n.
 - ``i(m) < n`` holds integers from 0 to n - 1, which index something else; ``i(m) <~ n`` may also hold -1.
 - ``x`` is as ``f`` with finite numbers only. ``rows(n, d)`` is a dense or sparse matrix of finite numbers that are not
-  too large, ``bounded(n, d)`` a dense array of such numbers, and ``places(n, q)`` one in which points without
+  too large, ``bounded(n, d)`` a dense array of such numbers, and ``nullable(n, q)`` one in which points without
   coordinates have NaN.
 - ``NeighborIndex(n, d)`` is an object of this class with these sizes; ``map(d, q)`` is any object that has the
   attribute in `ROLES`.
@@ -45,7 +45,7 @@ ROLES = {
     "cover": "members",
     "model": "get_params",
 }
-"""The attribute of an object that an entry names by its purpose."""
+"""Roles by which an entry names an object, and the attribute that such an object must have."""
 
 SEARCHES = {
     "NeighborGraph(n)": "indptr: i(n+1); indices: i(e) < n; lengths: f(e)",
@@ -110,7 +110,7 @@ MAPS = {
     "KernelProjection(d|n, q)": "anchors: rows(n, d)?; weights: f(n, q); shift: f(q); kernel: Kernel()",
     "ShiftedProjection(d, q)": "origin: bounded(d); projection: KernelProjection(d, q)",
     "LocalPreimage(q, d)": "n_neighbors: positive(); scores: bounded(n, q); X: f(n, d)",
-    "LocalInverse(q, d)": "X: rows(n, d); coordinates: places(n, q); _rule: LocalReconstruction(q, d)?",
+    "LocalInverse(q, d)": "X: rows(n, d); coordinates: nullable(n, q); _rule: LocalReconstruction(q, d)?",
     "LocalReconstruction(d, q)": "index: NeighborIndex(n, d); source: rows(n, d); target: rows(n, q)",
     "NetworkMap(d, q)": "mean: f(d); network: Network(d, q)",
     "NetworkInverse(q, d)": "mean: f(d); network: Network(q, d)",
@@ -217,7 +217,7 @@ SHAPES = {
     for table in (SEARCHES, MAPS, PATCHES, CLUSTERS, RECORDS, dict.fromkeys(NO_ARRAYS, ""), ESTIMATORS)
     for signature, entry in table.items()
 }
-"""Sizes that a class has for others, and its attributes, by its name in a file."""
+"""The sizes of a class, and its attributes, by tag."""
 
 
 COUNTED: dict[str, Callable[[Any], tuple[int, ...]]] = {
@@ -228,18 +228,18 @@ COUNTED: dict[str, Callable[[Any], tuple[int, ...]]] = {
 """Sizes that follow from numbers instead of arrays."""
 
 
-# Whether the parts of a loaded object have the types and shapes that `shapes` declares, and fit together.
+# The check of loaded objects against these tables.
 
 Sizes = dict[str, int]
 FIELD = re.compile(
     r"(?P<name>[\w.]+): (?:list\((?P<length>\w+)\) of )?(?P<kind>\w+?)(?P<bytes>(?<=[fiux])\d)?\((?P<sizes>[^)]*)\)"
     r"(?: (?P<bound><~?) (?P<limit>[\w+]+))?(?P<number> or number)? ?(?P<optional>\?)?"
 )
-KINDS = {"f": "f", "x": "f", "places": "f", "rows": "f", "bounded": "f", "i": "i", "u": "u", "b": "b"}
+KINDS = {"f": "f", "x": "f", "nullable": "f", "rows": "f", "bounded": "f", "i": "i", "u": "u", "b": "b"}
 """Numpy's letter for the entries of a kind of array."""
 MAX_ENTRY = MAX_SCALE**2
-"""Largest entry of rows and places: a fit takes rows up to `MAX_SCALE`, and their inner products. Squares of such
-numbers do not overflow, so that every search finds neighbors."""
+"""Maximum entry of rows and coordinates: fits accept rows up to `MAX_SCALE`, and their inner products. Squares of such
+numbers do not overflow, so every search finds neighbors."""
 TYPES: dict[str, Any] = {"float": numbers.Real, "int": numbers.Integral, "bool": (bool, np.bool_), "str": str}
 """Types of plain attributes by the annotation of a dataclass."""
 
@@ -260,33 +260,33 @@ class DeclaredAttribute(NamedTuple):
 
 @cache
 def declared(name: str) -> tuple[DeclaredAttribute, ...]:
-    """Return the declarations of a class by its name in a file."""
+    """Return the declarations of a class by its tag."""
     parts = []
     for text in filter(None, SHAPES[name][1].split("; ")):
-        found = FIELD.fullmatch(text)
-        if found is None:
+        match = FIELD.fullmatch(text)
+        if match is None:
             raise ValueError(f"The declaration {text!r} of {name} cannot be read.")
-        sizes = tuple(filter(None, found["sizes"].replace(" ", "").split(",")))
-        n_bytes = int(found["bytes"]) if found["bytes"] else None
-        least, optional = -1 if found["bound"] == "<~" else 0, found["optional"] is not None
+        sizes = tuple(filter(None, match["sizes"].replace(" ", "").split(",")))
+        n_bytes = int(match["bytes"]) if match["bytes"] else None
+        least, optional = -1 if match["bound"] == "<~" else 0, match["optional"] is not None
         parts.append(
             DeclaredAttribute(
-                *(found["name"], found["length"], found["kind"], n_bytes, sizes, least, found["limit"]),
-                *(found["number"] is not None, optional),
+                *(match["name"], match["length"], match["kind"], n_bytes, sizes, least, match["limit"]),
+                *(match["number"] is not None, optional),
             )
         )
     return tuple(parts)
 
 
 class Consistency:
-    """Checks the parts of each object, and remembers its sizes for the object that holds it."""
+    """Checks the parts of each object, and stores its sizes for the object that contains it."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int | None, ...]] = {}
-        self._alive: list[Any] = []  # what is known by its id must not give it to another object
+        self._sizes: dict[int, tuple[int | None, ...]] = {}
+        self._alive: list[Any] = []  # keeps ids unique: a dead object could pass its id on
 
     def check(self, name: str, state: dict[str, Any]) -> Sizes:
-        """Refuse attributes that are not what is declared of their class; return the sizes by their letters."""
+        """Raise an error if attributes differ from their declarations; return the sizes by letter."""
         sizes: Sizes = {}
         for part in declared(name):
             value = _inside(state, part.name)
@@ -297,12 +297,12 @@ class Consistency:
         return sizes
 
     def remember(self, name: str, value: Any, sizes: Sizes) -> None:
-        """Keep the sizes of a checked object for the one that holds it."""
+        """Store the sizes of a checked object for the object that contains it."""
         if name in COUNTED:
-            self._known[id(value)] = COUNTED[name](value)
+            self._sizes[id(value)] = COUNTED[name](value)
         else:
             letters = filter(None, SHAPES[name][0].replace(" ", "").split(","))
-            self._known[id(value)] = tuple(_size(letter, sizes) for letter in letters)
+            self._sizes[id(value)] = tuple(_size(letter, sizes) for letter in letters)
         self._alive.append(value)
 
     def _check_part(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
@@ -321,19 +321,19 @@ class Consistency:
         elif part.kind in ("number", "positive"):
             real = isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(float(value)) <= MAX_ENTRY
             if not real or (part.kind == "positive" and value <= 0):
-                raise ValueError(f"{what} is not a number that it can be")
+                raise ValueError(f"{what} is not a valid number")
         elif part.kind in KINDS:
             _check_array(what, value, part, sizes)
         else:
             self._check_object(what, value, part, sizes)
 
     def _check_object(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
-        known = self._known.get(id(value))
+        object_sizes = self._sizes.get(id(value))
         role = ROLES.get(part.kind)
         fits = isinstance(value, find_class(part.kind)) if role is None else hasattr(value, role)
-        if known is None or not fits or len(known) != len(part.sizes):
-            raise ValueError(f"{what} is a {type(value).__name__}, which cannot be there")
-        _check_sizes(what, known, part.sizes, sizes)
+        if object_sizes is None or not fits or len(object_sizes) != len(part.sizes):
+            raise ValueError(f"{what} is a {type(value).__name__}, which is not allowed there")
+        _check_sizes(what, object_sizes, part.sizes, sizes)
 
 
 def _inside(state: dict[str, Any], name: str) -> Any:
@@ -349,7 +349,7 @@ def _check_array(what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -
     if value.dtype.kind != KINDS[part.kind] or (part.n_bytes or value.dtype.itemsize) != value.dtype.itemsize:
         raise ValueError(f"{what} has numbers of the type {value.dtype}")
     if part.n_bytes is not None and not value.flags.c_contiguous:
-        raise ValueError(f"{what} does not have its rows one after the other")
+        raise ValueError(f"{what} is not in C order")
     _check_sizes(what, value.shape, part.sizes, sizes)
     _check_range(what, value.data if issparse(value) else value, part.kind)
     limit = None if part.limit is None else _size(part.limit, sizes)
@@ -358,37 +358,37 @@ def _check_array(what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -
 
 
 def _check_range(what: str, entries: Array, kind: str) -> None:
-    """Refuse numbers that searches and solvers cannot use."""
+    """Raise an error for numbers that searches and solvers cannot use."""
     if kind == "x" and not np.isfinite(entries).all():
         raise ValueError(f"{what} has entries that are not finite")
-    if kind in ("rows", "bounded", "places") and entries.size:
-        low, high = (np.min, np.max) if kind != "places" else (np.nanmin, np.nanmax)
+    if kind in ("rows", "bounded", "nullable") and entries.size:
+        low, high = (np.min, np.max) if kind != "nullable" else (np.nanmin, np.nanmax)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # numpy's of nothing but NaN
+            warnings.simplefilter("ignore", RuntimeWarning)  # from numpy, if all are NaN
             bounded = -MAX_ENTRY <= low(entries) and high(entries) <= MAX_ENTRY
         if not bounded:
             raise ValueError(f"{what} has entries that are not finite, or too large")
 
 
-def _check_sizes(what: str, found: tuple[int | None, ...], letters: tuple[str, ...], sizes: Sizes) -> None:
-    """Refuse sizes other than those of the letters; letters without any get theirs."""
-    if len(found) != len(letters):
-        raise ValueError(f"{what} has {len(found)} axes instead of {len(letters)}")
-    for size, text in zip(found, letters, strict=True):
-        wanted = _size(text, sizes)
+def _check_sizes(what: str, actual: tuple[int | None, ...], letters: tuple[str, ...], sizes: Sizes) -> None:
+    """Raise an error for sizes that differ from those of the letters; new letters get their size here."""
+    if len(actual) != len(letters):
+        raise ValueError(f"{what} has {len(actual)} axes instead of {len(letters)}")
+    for size, text in zip(actual, letters, strict=True):
+        expected = _size(text, sizes)
         if size is None or text == "_":
             continue
-        if wanted is None:
+        if expected is None:
             letter, more = _term(text.split("|")[-1])
-            wanted = sizes[letter] = size - more
-            if wanted < 0:
+            expected = sizes[letter] = size - more
+            if expected < 0:
                 raise ValueError(f"{what} is empty")
-        elif size != wanted:
-            raise ValueError(f"{what} has the size {size} where its other parts have {wanted}")
+        elif size != expected:
+            raise ValueError(f"{what} has the size {size} where its other parts have {expected}")
 
 
 def _size(text: str, sizes: Sizes) -> int | None:
-    """Return the size that a text such as ``n``, ``n+1``, ``4`` or ``d|n`` stands for, None where it is not known."""
+    """Return the size of ``n``, ``n+1``, ``4`` or ``d|n``, None if it is not known yet."""
     for choice in text.split("|"):
         letter, more = _term(choice)
         if letter.isdecimal():
@@ -405,9 +405,9 @@ def _term(text: str) -> tuple[str, int]:
 
 
 def check_plain(value: Any) -> None:
-    """Refuse plain attributes of a dataclass that are not of the annotated type."""
+    """Raise an error if plain attributes of a dataclass do not have the annotated type."""
     for each in fields(value) if is_dataclass(value) else ():
-        wanted, entry = TYPES.get(str(each.type).removesuffix(" | None")), getattr(value, each.name, None)
+        expected, entry = TYPES.get(str(each.type).removesuffix(" | None")), getattr(value, each.name, None)
         may_be_none = str(each.type).endswith("| None") and entry is None
-        if wanted is not None and not may_be_none and not isinstance(entry, wanted):
+        if expected is not None and not may_be_none and not isinstance(entry, expected):
             raise ValueError(f"{each.name!r} of a {type(value).__name__} is a {type(entry).__name__}")

@@ -1,4 +1,4 @@
-"""From columns, or a matrix and columns beside it, to a table: roles, features side by side, missing values."""
+"""Tables from columns, or from a matrix and further columns: roles, features as one array, missing values."""
 
 from __future__ import annotations
 
@@ -11,35 +11,23 @@ import numpy as np
 from manifoldry._core.check import EXACT
 from manifoldry._core.values import Array
 from manifoldry.data._tables.errors import MOST_COLUMNS, UnreadableError, check_bytes, counted, listed
-from manifoldry.data._tables.formats.numbers import collapsed_integers
-from manifoldry.data._tables.roles import Roles, assign_roles, find_name
-from manifoldry.data._tables.table import Column, Part, ReadOptions, Table, array_column
+from manifoldry.data._tables.numbers import collapsed_integers
+from manifoldry.data._tables.table import Column, Part, ReadOptions, Roles, Table, array_column, assign_roles, find_name
 
 ROW_NUMBER = "row"
-"""What rows are named by where nothing names them: their number in the source, from 0."""
+"""Name of the ids of rows without names: their numbers in the source, from 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A matrix of features as a source holds it, and what the source says beside it.
+    """A matrix of features, dense or sparse, as a source holds it, with further columns that are never embedded.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        Numbers of any type.
-    names : sequence of str, optional
-        Names of the features; x0, x1, ... if None.
-    beside : sequence of Column
-        Columns that are never embedded.
-    id, label : str, optional
-        Which of these name the rows and hold their classes, unless the user names others.
-    thumbnails : ndarray of uint8, optional
-        A small picture of each row.
+    ``id`` and ``label`` are the columns with names and classes of rows, unless the user names others.
     """
 
     X: Any
     names: Sequence[str] | None = None
-    beside: Sequence[Column] = ()
+    extra: Sequence[Column] = ()
     id: str | None = None
     label: str | None = None
     thumbnails: Array | None = None
@@ -48,21 +36,7 @@ class Matrix:
 def columns_table(
     columns: Sequence[Column], options: ReadOptions, source: str, *, named: bool = True, remarks: Sequence[str] = ()
 ) -> Table:
-    """Return the table that columns make, each used as the options say or as it looks.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        All columns, each with as many entries and a name of its own.
-    options : ReadOptions
-        What was asked for.
-    source : str
-        Name of what was read.
-    named : bool
-        Whether the source names its columns.
-    remarks : sequence of str
-        What is to be said already.
-    """
+    """Return the table of columns with unique names, each with the role in the options or a detected one."""
     roles = assign_roles(columns, options, named=named)
     if not roles.features:
         raise UnreadableError(_no_features(columns, options, source))
@@ -74,19 +48,19 @@ def columns_table(
         dtype = np.float32 if single else np.float64
         check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
         X = np.empty((n, width), dtype)
-        place = 0
-        for column in roles.features:  # one at a time: no second copy of the whole
+        lo = 0
+        for column in roles.features:  # one at a time, to avoid a second copy of the table
             values = column.load()
-            _refuse_collapsed(values, column.features)
-            X[:, place : place + column.width] = values.reshape(n, -1)
-            place += column.width
+            _check_integers(values, column.features)
+            X[:, lo : lo + column.width] = values.reshape(n, -1)
+            lo += column.width
     return _finish(
         X, [name for column in roles.features for name in column.features], roles, options, (source, *remarks)
     )
 
 
-def _refuse_collapsed(values: Any, names: Sequence[str]) -> None:
-    """Refuse integers that are the same number in double precision, or nearly so."""
+def _check_integers(values: Any, names: Sequence[str]) -> None:
+    """Raise an error for integers that become (almost) the same number in double precision."""
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
         return
     entries = values.data[:, None] if hasattr(values, "tocsr") else values.reshape(len(values), -1)
@@ -101,63 +75,63 @@ def _refuse_collapsed(values: Any, names: Sequence[str]) -> None:
 
 
 def _shared(columns: Sequence[Column]) -> Array | None:
-    """Return the matrix that all columns are parts of, or some of its columns; None if there is none."""
+    """Return the matrix that all columns belong to, or some of its columns; None if there is none."""
     parts = [column.load for column in columns if isinstance(column.load, Part)]
     if len(parts) < len(columns) or any(part.matrix is not parts[0].matrix for part in parts):
         return None
-    whole, places = parts[0].matrix, [part.place for part in parts]
-    return whole if places == list(range(whole.shape[1])) else whole[:, places]
+    matrix, indices = parts[0].matrix, [part.index for part in parts]
+    return matrix if indices == list(range(matrix.shape[1])) else matrix[:, indices]
 
 
 def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Sequence[str] = ()) -> Table:
-    """Return the table that a matrix of features and the columns beside it make."""
+    """Return the table of a matrix of features and its further columns."""
     if matrix.X.shape[1] > MOST_COLUMNS:
         raise UnreadableError(
             f"{source} has {matrix.X.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read: leave out those without "
             "entries, or project the matrix first."
         )
     names = [f"x{j}" for j in range(matrix.X.shape[1])] if matrix.names is None else unique(matrix.names)[0]
-    asked = replace(options, id=options.id or matrix.id, label=options.label or matrix.label)
-    beside = {column.name: column for column in matrix.beside}
+    id_name, label = options.id or matrix.id, options.label or matrix.label
+    extra = {column.name: column for column in matrix.extra}
     numbers = {name: j for j, name in enumerate(names)}
 
     def find(reference: str) -> str:
-        if reference in beside or reference in numbers:
+        if reference in extra or reference in numbers:
             return reference
         return find_name(
-            reference, [*names, *beside] if matrix.names is not None else names, named=matrix.names is not None
+            reference, [*names, *extra] if matrix.names is not None else names, named=matrix.names is not None
         )
 
     def column(name: str) -> Column:
-        return beside[name] if name in beside else array_column(name, _dense_column(matrix.X, numbers[name]))
+        return extra[name] if name in extra else array_column(name, _dense_column(matrix.X, numbers[name]))
 
-    taken = {word: find(name) for word, name in (("id", asked.id), ("label", asked.label)) if name is not None}
+    special = {word: find(name) for word, name in (("id", id_name), ("label", label)) if name is not None}
     colors, dropped = [find(name) for name in options.color], [find(name) for name in options.drop]
-    kept = _kept(names, asked, {*taken.values(), *colors, *dropped}, find)
-    others = [name for name in (*colors, *beside) if name not in (*taken.values(), *dropped)]
+    features = _features(names, options, {*special.values(), *colors, *dropped}, find)
+    others = [name for name in (*colors, *extra) if name not in (*special.values(), *dropped)]
     roles = Roles(
-        id=column(taken["id"]) if "id" in taken else None,
-        label=column(taken["label"]) if "label" in taken else None,
-        beside=[column(name) for name in dict.fromkeys(others) if name not in beside or beside[name].kind != "empty"],
+        id=column(special["id"]) if "id" in special else None,
+        label=column(special["label"]) if "label" in special else None,
+        beside=[column(name) for name in dict.fromkeys(others) if name not in extra or extra[name].kind != "empty"],
     )
-    X = matrix.X if kept == names else matrix.X[:, [numbers[name] for name in kept]]
-    _refuse_collapsed(X, kept)
-    return _finish(_floats(X, source), kept, roles, options, (source, *remarks), matrix.thumbnails)
+    X = matrix.X if features == names else matrix.X[:, [numbers[name] for name in features]]
+    _check_integers(X, features)
+    return _finish(_floats(X, source), features, roles, options, (source, *remarks), matrix.thumbnails)
 
 
-def _kept(names: Sequence[str], options: ReadOptions, used: set[str], find: Any) -> list[str]:
+def _features(names: Sequence[str], options: ReadOptions, used: set[str], find: Any) -> list[str]:
     """Return the features of a matrix that are embedded."""
     if options.features is None:
-        kept = [name for name in names if name not in used]
+        features = [name for name in names if name not in used]
     else:
-        kept = [find(name) for name in options.features]
-        known = {*names}
-        strange = [name for name in kept if name not in known]
+        features = [find(name) for name in options.features]
+        in_matrix = {*names}
+        strange = [name for name in features if name not in in_matrix]
         if strange:
-            raise UnreadableError(f"Columns beside the matrix cannot be features: {listed(strange)}.")
-    if not kept:
+            raise UnreadableError(f"Columns outside the matrix cannot be features: {listed(strange)}.")
+    if not features:
         raise UnreadableError("No feature is left to embed; drop fewer columns.")
-    return kept
+    return features
 
 
 def _dense_column(X: Any, j: int) -> Array:
@@ -165,7 +139,7 @@ def _dense_column(X: Any, j: int) -> Array:
 
 
 def _floats(X: Any, source: str) -> Any:
-    """Return numbers in single precision if they are stored so, else in double precision."""
+    """Return numbers in single precision if they are stored so, otherwise in double precision."""
     if X.dtype.kind not in "iufb":
         raise UnreadableError(
             f"{source} holds entries of type {X.dtype}, and real numbers are needed; convert them first."
@@ -181,19 +155,19 @@ def _finish(
     names: Sequence[str],
     roles: Roles,
     options: ReadOptions,
-    said: Sequence[str],
+    source_and_remarks: Sequence[str],
     thumbnails: Array | None = None,
 ) -> Table:
-    """Return the table of features and roles without missing values; ``said`` begins with the source."""
-    source, *remarks = said
-    beside = [*([roles.label] if roles.label is not None else []), *roles.beside]
+    """Return the table of features and roles, with missing values treated as in the options."""
+    source, *remarks = source_and_remarks
+    extra = [*([roles.label] if roles.label is not None else []), *roles.beside]
     ids = np.arange(X.shape[0]) if roles.id is None else roles.id.entries()
     table = Table(
         X=X,
         features=tuple(names),
         ids=ids,
         id_name=ROW_NUMBER if roles.id is None else roles.id.name,
-        columns={column.name: column.plain() for column in beside},
+        columns={column.name: column.plain() for column in extra},
         label=None if roles.label is None else roles.label.name,
         thumbnails=thumbnails,
         source=source,
@@ -203,53 +177,53 @@ def _finish(
 
 
 def without_missing(table: Table, options: ReadOptions) -> Table:
-    """Refuse infinite values, and missing ones with their counts; or leave their rows out, or keep them as NaN."""
+    """Raise an error for missing values, or leave their rows out, or keep NaN. Infinite values are always an error."""
     X = table.X
     sparse = hasattr(X, "tocsr")
     with np.errstate(all="ignore"):
-        if np.isfinite(X.sum(axis=0)).all():  # a sum over any missing value is no finite number
+        if np.isfinite(X.sum(axis=0)).all():  # the sum with a missing value is not finite
             return table
     missing = ~np.isfinite(X.data if sparse else X)
     if not missing.any():
         return table
-    _refuse_infinite(table)
+    _check_infinite(table)
     rows, by_column = _count(X, missing)
     n = X.shape[0]
     worst = np.argsort(-by_column, kind="stable")[: np.count_nonzero(by_column)]
     counts = listed([f"{table.features[j]} ({by_column[j]})" for j in worst])
-    told = f"{counted(int(rows.sum()), 'row')} of {n:,} {'has' if rows.sum() == 1 else 'have'} missing values"
-    told += f", in column{'s' if len(worst) > 1 else ''} {counts}"
+    message = f"{counted(int(rows.sum()), 'row')} of {n:,} {'has' if rows.sum() == 1 else 'have'} missing values"
+    message += f", in column{'s' if len(worst) > 1 else ''} {counts}"
     if options.missing == "refuse":
         raise UnreadableError(
-            f"{told}: missing='drop' leaves those rows out, missing='impute' fills in medians, "
+            f"{message}: missing='drop' leaves those rows out, missing='impute' fills in medians, "
             "missing='keep' leaves them to ProbabilisticPCA."
         )
     if options.missing == "drop":
         if rows.all():
-            raise UnreadableError(f"{told}, so no row is left: impute them, or drop columns.")
-        return _rows(replace(table, remarks=(*table.remarks, f"{told}; left out.")), ~rows)
-    gone = [table.features[j] for j in np.flatnonzero(by_column == n)]
-    if gone:
-        raise UnreadableError(f"Columns without any value cannot be imputed; drop them: {listed(gone)}.")
+            raise UnreadableError(f"{message}, so no row is left: impute them, or drop columns.")
+        return _rows(replace(table, remarks=(*table.remarks, f"{message}; left out.")), ~rows)
+    empty = [table.features[j] for j in np.flatnonzero(by_column == n)]
+    if empty:
+        raise UnreadableError(f"Columns without any value cannot be imputed; drop them: {listed(empty)}.")
     left = "to be imputed" if options.missing == "impute" else "kept for the method"
-    return replace(table, remarks=(*table.remarks, f"{told}; {left}."))
+    return replace(table, remarks=(*table.remarks, f"{message}; {left}."))
 
 
-def _refuse_infinite(table: Table) -> None:
-    """Refuse an infinite value, or one beyond the largest number: it is not missing, so no median stands for it."""
+def _check_infinite(table: Table) -> None:
+    """Raise an error for an infinite value: it is not missing, so a median cannot replace it."""
     X = table.X
     if not hasattr(X, "tocsr"):
-        places = np.argwhere(np.isinf(X))
+        entries = np.argwhere(np.isinf(X))
     else:
         at = np.flatnonzero(np.isinf(X.data))
-        places = np.stack([np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]], axis=1)
-    if len(places):
-        i, j = map(int, places[0])
-        raise infinite_value(i + 1, table.features[j], len(places) - 1, X.dtype)
+        entries = np.stack([np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]], axis=1)
+    if len(entries):
+        i, j = map(int, entries[0])
+        raise infinite_value(i + 1, table.features[j], len(entries) - 1, X.dtype)
 
 
 def infinite_value(row: int, name: str, others: int, dtype: np.dtype) -> UnreadableError:
-    """Return the error on an infinite value in a row, counted from 1."""
+    """Return the error for an infinite value in a row, counted from 1."""
     precision = "single" if dtype.itemsize == 4 else "double"
     more = f" ({counted(others, 'other value')} {'is' if others == 1 else 'are'} too)" if others else ""
     return UnreadableError(
@@ -268,18 +242,18 @@ def _count(X: Any, missing: Array) -> tuple[Array, Array]:
     return rows, np.bincount(X.indices[missing], minlength=X.shape[1])
 
 
-def _rows(table: Table, kept: Array) -> Table:
+def _rows(table: Table, mask: Array) -> Table:
     return replace(
         table,
-        X=table.X[kept],
-        ids=table.ids[kept],
-        columns={name: column[kept] for name, column in table.columns.items()},
-        thumbnails=None if table.thumbnails is None else table.thumbnails[kept],
+        X=table.X[mask],
+        ids=table.ids[mask],
+        columns={name: column[mask] for name, column in table.columns.items()},
+        thumbnails=None if table.thumbnails is None else table.thumbnails[mask],
     )
 
 
 def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return names with a number added to each that came before, and which names were repeated."""
+    """Return unique names, repeated ones with a number added, and the repeated names."""
     taken, counts = set(names), dict.fromkeys(names, 0)
     seen: set[str] = set()
     fresh = []
@@ -300,7 +274,7 @@ def _no_features(columns: Sequence[Column], options: ReadOptions, source: str) -
     names = listed([column.name for column in columns])
     if used:
         return (
-            f"{source} has no column of numbers left to embed beside {listed(sorted(used))}; its columns are {names}."
+            f"{source} has no column of numbers left to embed besides {listed(sorted(used))}; its columns are {names}."
         )
     hint = "; delimiter=... says what separates columns, if there are more" if len(columns) == 1 else ""
     return f"{source} has no column of numbers to embed; its columns are {names}{hint}."

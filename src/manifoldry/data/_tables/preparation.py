@@ -1,4 +1,4 @@
-"""What is done to features before an embedding, as steps of a scikit-learn pipeline: impute, scale, project."""
+"""Preparation of features for an embedding, as steps of a scikit-learn pipeline: impute, scale, project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from manifoldry._core import check
 
 Scale = Literal["none", "standard", "robust", "unit", "log1p"]
-"""How features are scaled: not at all, to variance 1, to quartile distance 1, to rows of length 1, to log(1 + x)."""
+"""Scaling of features: none, variance 1, interquartile range 1, rows of length 1, log(1 + x)."""
 
 
 def preparation(
@@ -20,22 +20,22 @@ def preparation(
     Parameters
     ----------
     scale : {"none", "standard", "robust", "unit", "log1p"}
-        Columns less their mean over their standard deviation; less their median over the distance of their quartiles;
-        rows over their length; or log(1 + x) of every entry.
+        Columns centered at their mean and divided by their standard deviation; centered at their median and divided
+        by their interquartile range; rows divided by their length; or log(1 + x) of every entry.
     pca : int, optional
-        Number of principal components to project to.
+        Number of principal components to project onto.
     impute : bool
-        Whether missing values become the median of their column.
+        Whether missing values are replaced by the median of their column.
     random_state : None, int or RandomState
         Seed of the randomized projection.
     X : ndarray or sparse array of shape (n, d), optional
-        The features, if they are known: what cannot be done to them is refused now, and sparse ones stay sparse up to
-        the projection (they are scaled, but not shifted).
+        The features, if they are known: impossible steps raise an error now, and sparse features stay sparse up to
+        the projection (they are scaled, but not centered).
 
     Returns
     -------
     list of (str, transformer)
-        Steps for `sklearn.pipeline.Pipeline`, to be followed by an estimator; none if there is nothing to do.
+        Steps for `sklearn.pipeline.Pipeline` before an estimator; empty if there is nothing to do.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def preparation(
     if pca is not None:
         pca = check.integer("pca", pca, 1)
     if X is not None:
-        _refuse(scale, pca, X)
+        _check_steps(scale, pca, X)
     steps = [("impute", _imputer())] if impute else []
     if scale != "none":
         steps.append(("scale", _scaler(scale, sparse=hasattr(X, "tocsr"))))
@@ -64,7 +64,7 @@ def _imputer() -> Any:
 
 
 def _scaler(scale: str, *, sparse: bool) -> Any:
-    """Return the transformer; a sparse matrix would no longer be one if its columns were shifted."""
+    """Return the transformer; centering would make a sparse matrix dense."""
     from sklearn.preprocessing import FunctionTransformer, Normalizer, RobustScaler, StandardScaler
 
     if scale == "standard":
@@ -76,19 +76,19 @@ def _scaler(scale: str, *, sparse: bool) -> Any:
     return FunctionTransformer(np.log1p, accept_sparse=True, feature_names_out="one-to-one")
 
 
-def _refuse(scale: str, pca: int | None, X: Any) -> None:
-    """Refuse what these features cannot be prepared by."""
+def _check_steps(scale: str, pca: int | None, X: Any) -> None:
+    """Raise an error for steps that are impossible with these features."""
     n, d = X.shape
     if pca is not None and pca > min(n, d):
         raise ValueError(
-            f"pca must be at most {min(n, d)} for {n} rows of {d} features, as there are no more components; got {pca}."
+            f"pca must be at most {min(n, d)}, the number of components of {n} rows of {d} features; got {pca}."
         )
     if scale != "log1p":
         return
     values = X.data if hasattr(X, "tocsr") else X
-    least = float(np.nanmin(values)) if values.size and not np.isnan(values).all() else 0.0
-    if least <= -1:
+    smallest = float(np.nanmin(values)) if values.size and not np.isnan(values).all() else 0.0
+    if smallest <= -1:
         raise ValueError(
-            f"scale='log1p' needs values above -1, and the least is {least:.6g}; it is meant for counts, so try "
+            f"scale='log1p' needs values above -1, but the smallest is {smallest:.6g}; it is meant for counts, so try "
             "scale='standard' or scale='robust'."
         )

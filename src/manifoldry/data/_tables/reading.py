@@ -1,4 +1,4 @@
-"""Read rows to embed, from wherever they are."""
+"""Read rows to embed from any source."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from manifoldry._core.values import Array
 from manifoldry.data import datasets
 from manifoldry.data._tables.assemble import Matrix, matrix_table
 from manifoldry.data._tables.errors import near_or_all, refusing
-from manifoldry.data._tables.formats.detect import FORMATS, find_format
-from manifoldry.data._tables.formats.images import small_pictures
-from manifoldry.data._tables.source import STANDARD_INPUT, find_source, is_there
+from manifoldry.data._tables.images import small_pictures
+from manifoldry.data._tables.source import FORMATS, STANDARD_INPUT, find_format, find_source, is_there
 from manifoldry.data._tables.table import Column, Missing, ReadOptions, Table, array_column, as_texts
 from manifoldry.data.datasets import Dataset
 
@@ -29,18 +28,18 @@ READERS = {
     "arrow": ("arrow", "read_arrow"),
     "npy": ("arrays", "read_npy"),
     "npz": ("arrays", "read_npz"),
-    "mtx": ("market", "read_mtx"),
+    "mtx": ("arrays", "read_mtx"),
     "h5ad": ("h5ad", "read_h5ad"),
     "images": ("images", "read_images"),
 }
-"""Module and function that read a format; imported when it is needed, for each has libraries of its own."""
+"""Module and function that read a format, imported when needed, because each needs its own libraries."""
 
 MIN_FULL_SHARE = 1 / 3
-"""From here on an array takes at most twice the memory of sparse rows, and comparing rows is 5 to 8 times as fast
-(8,617 x 500 counts, 60 % of them not zero)."""
+"""Share of nonzero entries above which a sparse matrix becomes an array: that takes at most twice the memory, and
+comparing rows is 5 to 8 times as fast (8,617 x 500 counts, 60 % of them nonzero)."""
 
 MAX_FILLED_ENTRIES = 250_000_000
-"""2 GB in double precision. A fixed number: the same file is read in the same way on every machine."""
+"""2 GB in double precision, a fixed number so that a file is read in the same way on every machine."""
 
 SEQUENCES = ("color", "features", "drop")
 """Options that hold several names."""
@@ -49,28 +48,28 @@ SEQUENCES = ("color", "features", "drop")
 def read_table(source: str | os.PathLike[str], options: ReadOptions | None = None, **settings: Any) -> Table:
     """Read rows to embed from a file, a folder of images, a built-in data set or standard input.
 
-    The format is found out by name and first bytes. Columns that name rows or hold text are not embedded; what was left
-    out or found out stands in ``remarks``.
+    The format is detected from the name and the first bytes. Columns that name rows or hold text are not embedded;
+    ``remarks`` says what was left out or detected.
 
     Parameters
     ----------
     source : str or path
         A file (CSV, TSV, Parquet, Arrow, NPY, NPZ, MTX, h5ad), a folder of images, the name of a built-in data set such
-        as "swiss-roll", or "-" for standard input. A file goes before a data set of the same name.
+        as "swiss-roll", or "-" for standard input. A file takes precedence over a data set of the same name.
     options : ReadOptions, optional
-        How it is read.
+        How to read it.
     **settings
-        Fields of `ReadOptions`, in place of those of ``options``.
+        Fields of `ReadOptions`, which override those of ``options``.
 
     Returns
     -------
     Table
-        The features, and what else is known of each row.
+        The features, ids and other columns.
 
     Raises
     ------
     ValueError
-        If the source cannot be read as asked: one sentence that says what to try.
+        If the source cannot be read as requested; the message says what to try.
     FileNotFoundError
         If there is no such file.
 
@@ -81,44 +80,42 @@ def read_table(source: str | os.PathLike[str], options: ReadOptions | None = Non
     >>> table.X.shape, table.features[0], table.label
     ((150, 4), 'sepal length (cm)', 'label')
     """
-    asked = _options(options, settings)
+    options = _options(options, settings)
     name = os.fspath(source)
-    if asked.format == "dataset" or (name != STANDARD_INPUT and not is_there(source)):
+    if options.format == "dataset" or (name != STANDARD_INPUT and not is_there(source)):
         dataset = find_dataset(name)
         if dataset is not None:
             with refusing(name, FORMATS["dataset"]):
-                return read_dataset(dataset, asked)
-        near = near_dataset(name)
-        if near is not None or asked.format == "dataset":
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known_datasets())}."
+                return read_dataset(dataset, options)
+        similar = near_dataset(name)
+        if similar is not None or options.format == "dataset":
+            hint = f"did you mean {similar!r}?" if similar else f"there are {', '.join(known_datasets())}."
             raise FileNotFoundError(f"There is no file and no built-in data set {name!r}; {hint}")
-    found = find_source(source)
-    with refusing(found.name, FORMATS.get(asked.format or "", "a table")):
-        chosen = find_format(found, asked.format)
-    module, function = READERS[chosen]
-    with refusing(found.name, FORMATS[chosen]):
-        table: Table = getattr(importlib.import_module(f"manifoldry.data._tables.formats.{module}"), function)(
-            found, asked
-        )
+    opened = find_source(source)
+    with refusing(opened.name, FORMATS.get(options.format or "", "a table")):
+        format_name = find_format(opened, options.format)
+    module, function = READERS[format_name]
+    with refusing(opened.name, FORMATS[format_name]):
+        table: Table = getattr(importlib.import_module(f"manifoldry.data._tables.{module}"), function)(opened, options)
     return _dense_where_full(table)
 
 
 def _dense_where_full(table: Table) -> Table:
-    """Return a table whose sparse features are an array if most of what is stored could as well be one."""
+    """Return a table with dense features if the sparse ones have many nonzero entries."""
     X = table.X
     entries = X.shape[0] * X.shape[1]
     if not hasattr(X, "tocsr") or X.nnz < MIN_FULL_SHARE * entries or entries > MAX_FILLED_ENTRIES:
         return table
-    said = f"The matrix is stored sparse, but {X.nnz / entries:.0%} of it is not zero: it is taken as an array."
-    return replace(table, X=X.toarray(), remarks=(*table.remarks, said))
+    remark = f"The matrix is stored sparse, but {X.nnz / entries:.0%} of it is nonzero: it is read as an array."
+    return replace(table, X=X.toarray(), remarks=(*table.remarks, remark))
 
 
 def _options(options: ReadOptions | None, settings: dict[str, Any]) -> ReadOptions:
-    """Return the options with the settings in place of some, each name of a column as text."""
-    known = list(ReadOptions.__dataclass_fields__)
+    """Return the options overridden by the settings, each name of a column as text."""
+    fields = list(ReadOptions.__dataclass_fields__)
     for word in settings:
-        if word not in known:
-            raise TypeError(f"read_table() has no option {word!r}; {near_or_all(word, known)}")
+        if word not in fields:
+            raise TypeError(f"read_table() has no option {word!r}; {near_or_all(word, fields)}")
     for word in SEQUENCES:
         if isinstance(settings.get(word), str):
             settings[word] = (settings[word],)
@@ -127,12 +124,10 @@ def _options(options: ReadOptions | None, settings: dict[str, Any]) -> ReadOptio
     for word in ("id", "label"):
         if settings.get(word) is not None:
             settings[word] = str(settings[word])
-    asked = replace(options or ReadOptions(), **settings)
-    check.choice("missing", asked.missing, get_args(Missing))
-    return asked
+    merged = replace(options or ReadOptions(), **settings)
+    check.choice("missing", merged.missing, get_args(Missing))
+    return merged
 
-
-# Data sets that come with the library, by name, as tables.
 
 IMAGE_SHAPES = {
     "coil20_32": (32, 32),
@@ -144,7 +139,7 @@ IMAGE_SHAPES = {
     "olivetti_faces": (64, 64),
     "umist_faces32": (32, 32),
 }
-"""Height and width of the images that the rows of a data set are."""
+"""Height and width of data sets of images."""
 
 
 def known_datasets() -> list[str]:
@@ -153,34 +148,34 @@ def known_datasets() -> list[str]:
 
 
 def find_dataset(name: str) -> str | None:
-    """Return the data set that a name stands for, with hyphens or underscores; None if there is none."""
+    """Return the data set of a name with hyphens or underscores; None if there is none."""
     plain = name.replace("-", "_").lower()
     return plain if plain in known_datasets() else None
 
 
 def near_dataset(name: str) -> str | None:
-    """Return the data set whose name is nearest to a word that is none; None if no name is near or it has a suffix."""
+    """Return the data set with the most similar name; None if no name is similar, or if the word has a suffix."""
     if Path(name).suffix or Path(name).name != name:
         return None
     return next(iter(get_close_matches(name.replace("-", "_").lower(), known_datasets(), 1)), None)
 
 
 def read_dataset(name: str, options: ReadOptions) -> Table:
-    """Return a built-in data set with labels, true coordinates and parameters as columns beside the features."""
+    """Return a built-in data set with labels, true coordinates and parameters as further columns."""
     dataset = datasets.GENERATORS[name](random_state=0) if name in datasets.GENERATORS else datasets.load(name)
     n, d = dataset.X.shape
     names = dataset.extras.get("features")
     matrix = Matrix(
         dataset.X,
         names=[str(word) for word in as_texts(names)] if names is not None and len(names) == d else None,
-        beside=_beside(dataset, n),
+        extra=_extra_columns(dataset, n),
         label="label" if dataset.labels is not None else None,
         thumbnails=_thumbnails(dataset, name),
     )
     return matrix_table(matrix, options, name)
 
 
-def _beside(dataset: Dataset, n: int) -> list[Column]:
+def _extra_columns(dataset: Dataset, n: int) -> list[Column]:
     columns = []
     if dataset.labels is not None:
         columns.append(array_column("label", with_names(dataset.labels, dataset.extras.get("names"))))
@@ -192,7 +187,7 @@ def _beside(dataset: Dataset, n: int) -> list[Column]:
 
 
 def with_names(labels: Array, names: Array | None) -> Array:
-    """Return the names of classes for their numbers, if there is a name for each."""
+    """Return the names of classes instead of their numbers, if each has a name."""
     if names is None or names.ndim != 1 or labels.dtype.kind not in "iu" or names.dtype.kind not in "USO":
         return labels
     if len(labels) == 0 or labels.min() < 0 or labels.max() >= len(names):

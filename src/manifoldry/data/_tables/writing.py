@@ -1,10 +1,12 @@
-"""Coordinates written beside what names their rows: text, Parquet, Arrow, an array, a copy of an AnnData file."""
+"""Coordinates written next to the ids of their rows: text, Parquet, Arrow, an array, a copy of an AnnData file."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,10 @@ from manifoldry.data._tables.errors import UnreadableError, needs, refusing
 from manifoldry.data._tables.table import Table
 
 DEFAULT_KEY = "X_manifoldry"
-"""Where coordinates go in ``obsm`` if nothing else is said."""
+"""Default name of coordinates in ``obsm``."""
+
+ARROW_BATCH_ROWS = 2**16
+"""Rows of a batch of an Arrow file, as in pyarrow's Feather writer."""
 
 
 def write_coordinates(
@@ -30,9 +35,9 @@ def write_coordinates(
     source: str | os.PathLike[str] | None = None,
     key: str = DEFAULT_KEY,
 ) -> None:
-    """Write coordinates with the ids of their rows, in the format that the suffix of the path names.
+    """Write coordinates with the ids of their rows, in the format of the suffix.
 
-    The file is whole or not there. Numbers in text files have as many digits as give the same bits when they are read.
+    The file is complete or not there. Numbers in text files have enough digits to be read back bit-identical.
 
     Parameters
     ----------
@@ -41,13 +46,13 @@ def write_coordinates(
     Y : ndarray of shape (n, d)
         The coordinates.
     table : Table
-        Whose rows they are.
+        The table that the rows belong to.
     names : sequence of str, optional
-        Names of the d columns; y0, y1, ... if None.
+        Names of the d columns, by default y0, y1, ....
     overwrite : bool
-        Whether a file that is there already may be replaced.
+        Whether an existing file may be replaced.
     source : str or path, optional
-        The AnnData file that the rows were read from, for .h5ad: it is copied, and only ``obsm`` of the copy changed.
+        For .h5ad, the AnnData file that the rows were read from: it is copied, and only ``obsm`` of the copy changes.
     key : str
         Name of the coordinates in ``obsm``, such as "X_isomap". Rows that were left out have NaN there.
 
@@ -71,26 +76,31 @@ def write_coordinates(
         )
     named = [f"y{j}" for j in range(coordinates.shape[1])] if names is None else [str(name) for name in names]
     if len(named) != coordinates.shape[1]:
-        raise ValueError(f"{coordinates.shape[1]} coordinates need as many names; got {len(named)}.")
+        raise ValueError(f"{coordinates.shape[1]} coordinates need the same number of names; got {len(named)}.")
     suffix = writable_suffix(path, source=source)
     refuse_existing(path, overwrite=overwrite)
     if suffix == ".h5ad":
         _write_h5ad(path, coordinates, table, Path(str(source)), key, overwrite=overwrite)
         return
     with new_file(path, overwrite=overwrite) as part:
-        WRITERS[suffix](part, coordinates, table, named)
+        if suffix == ".npy":
+            with part.open("wb") as file:
+                np.save(file, coordinates, allow_pickle=False)
+        else:
+            TABLE_WRITERS[suffix](part, iter([_arrow_table(coordinates, table, named)]))
 
 
 def writable_suffix(path: str | os.PathLike[str], *, source: str | os.PathLike[str] | None = None) -> str:
-    """Return the suffix that says how coordinates are written, or refuse one that does not, before any work."""
+    """Return the suffix of a file for coordinates; raise an error before any work if they cannot be written there."""
     suffix = Path(path).suffix.lower()
-    if suffix not in (*WRITERS, ".h5ad"):
+    if suffix not in (*TABLE_WRITERS, ".npy", ".h5ad"):
         raise ValueError(
-            f"Coordinates are written to files that end with {', '.join(WRITERS)} or .h5ad; got {Path(path).name!r}."
+            f"Coordinates are written to files that end with {', '.join(TABLE_WRITERS)}, .npy or .h5ad; got "
+            f"{Path(path).name!r}."
         )
     if suffix == ".h5ad" and (source is None or Path(source).suffix.lower() != ".h5ad"):
         raise ValueError(
-            f"{Path(path).name!r} would be a copy of the .h5ad file that was read, and none was; write .csv instead."
+            f"{Path(path).name!r} would be a copy of the .h5ad file that was read, but none was; write .csv instead."
         )
     return suffix
 
@@ -99,7 +109,7 @@ def _arrow_table(Y: Array, table: Table, names: Sequence[str]) -> Any:
     try:
         import pyarrow as pa
     except ImportError:
-        raise needs("pyarrow", "Writing coordinates to this kind of file") from None
+        raise needs("pyarrow", "Writing this kind of file") from None
     ids = table.ids
     if ids.dtype.kind not in "iuf":
         ids = np.array([str(entry) for entry in ids.tolist()], dtype=object)
@@ -107,92 +117,87 @@ def _arrow_table(Y: Array, table: Table, names: Sequence[str]) -> Any:
     return pa.table(columns, names=unique([table.id_name, *names])[0])
 
 
-def _write_text(delimiter: str) -> Callable[[Path, Array, Table, Sequence[str]], None]:
-    def write(part: Path, Y: Array, table: Table, names: Sequence[str]) -> None:
-        rows = _arrow_table(Y, table, names)
-        from pyarrow import csv as arrow_csv
+def _write_text(delimiter: str, part: Path, tables: Iterator[Any]) -> None:
+    from pyarrow import csv as arrow_csv
 
-        header = delimiter.join(quoted_name(name, delimiter) for name in rows.column_names)
-        with part.open("wb") as file:
-            file.write(header.encode("utf-8") + b"\n")  # Arrow would quote every name
-            arrow_csv.write_csv(rows, file, arrow_csv.WriteOptions(include_header=False, delimiter=delimiter))
-
-    return write
+    options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
+    with part.open("wb") as file:
+        for i, table in enumerate(tables):
+            if i == 0:  # Arrow would quote every name
+                header = delimiter.join(quoted_name(name, delimiter) for name in table.column_names)
+                file.write(header.encode("utf-8") + b"\n")
+            arrow_csv.write_csv(table, file, options)
 
 
 def quoted_name(name: str, delimiter: str) -> str:
-    """Return the name of a column for the first line of a text file, between quotes where it needs them."""
+    """Return the name of a column for the first line of a text file, quoted if necessary."""
     if any(mark in name for mark in (delimiter, '"', "\n", "\r")):
         doubled = name.replace('"', '""')
         return f'"{doubled}"'
     return name
 
 
-def _write_parquet(part: Path, Y: Array, table: Table, names: Sequence[str]) -> None:
-    rows = _arrow_table(Y, table, names)
+def _write_parquet(part: Path, tables: Iterator[Any]) -> None:
     from pyarrow import parquet
 
-    parquet.write_table(rows, part)
+    first = next(tables)
+    with parquet.ParquetWriter(part, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
-def _write_arrow(part: Path, Y: Array, table: Table, names: Sequence[str]) -> None:
-    rows = _arrow_table(Y, table, names)
-    from pyarrow import feather
+def _write_arrow(part: Path, tables: Iterator[Any]) -> None:
+    import pyarrow as pa
 
-    feather.write_feather(rows, str(part), compression="uncompressed")
+    first = next(tables)
+    with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table, max_chunksize=ARROW_BATCH_ROWS)
 
 
-def _write_npy(part: Path, Y: Array, table: Table, names: Sequence[str]) -> None:  # noqa: ARG001
-    with part.open("wb") as file:
-        np.save(file, Y, allow_pickle=False)
+TABLE_WRITERS: dict[str, Callable[[Path, Iterator[Any]], None]] = {
+    ".csv": partial(_write_text, ","),
+    ".tsv": partial(_write_text, "\t"),
+    ".parquet": _write_parquet,
+    ".arrow": _write_arrow,
+    ".feather": _write_arrow,
+}
+"""Functions that write consecutive Arrow tables to one file, by suffix: a table in memory is one chunk."""
 
 
 def _write_h5ad(
     path: str | os.PathLike[str], Y: Array, table: Table, source: Path, key: str, *, overwrite: bool
 ) -> None:
-    """Write a copy of an AnnData file with the coordinates in its obsm, matched by the names of its rows."""
+    """Write a copy of an AnnData file with the coordinates in its obsm, matched by obs_names."""
     try:
         import h5py
         from anndata.io import read_elem, write_elem
 
-        from manifoldry.data._tables.formats.h5ad import refuse_links_out
+        from manifoldry.data._tables.h5ad import check_links
     except ImportError:
         raise needs("anndata", "Writing into an AnnData file", "anndata") from None
     with new_file(path, overwrite=overwrite) as part, refusing(source.name, "an AnnData file"):
         shutil.copyfile(source, part)
         with h5py.File(part, "r+") as file:
-            refuse_links_out(file, source.name)  # else the coordinates could be written to another file
+            check_links(file, source.name)  # otherwise the coordinates could be written to another file
             names = [str(name) for name in read_elem(file["obs"]).index]
             if "obsm" not in file:
                 write_elem(file, "obsm", {})
             if key in file["obsm"] and not overwrite:
                 raise UnreadableError(
-                    f"{source.name} has {key!r} in its obsm already; it is not overwritten unless asked for "
-                    "(overwrite=True)."
+                    f"{source.name} already has {key!r} in its obsm; it is not overwritten unless overwrite=True."
                 )
             write_elem(file["obsm"], key, _in_order(Y, table, names, source.name))
 
 
 def _in_order(Y: Array, table: Table, names: Sequence[str], source: str) -> Array:
-    """Return coordinates for all rows of the file, NaN for those that were left out."""
+    """Return coordinates for all rows of the file, NaN for rows that were left out."""
     ids = [str(entry) for entry in table.ids.tolist()]
     if ids == list(names) or (table.id_name == "row" and len(ids) == len(names)):
         return Y
-    places = {name: i for i, name in enumerate(names)}
-    unknown = [entry for entry in ids if entry not in places]
-    if unknown or len(places) != len(names):
-        raise UnreadableError(f"The rows cannot be found again in {source}, as its obs_names differ or repeat.")
-    spread = np.full((len(names), Y.shape[1]), np.nan, Y.dtype if Y.dtype.kind == "f" else np.float64)
-    spread[[places[entry] for entry in ids]] = Y
-    return spread
-
-
-WRITERS = {
-    ".csv": _write_text(","),
-    ".tsv": _write_text("\t"),
-    ".parquet": _write_parquet,
-    ".arrow": _write_arrow,
-    ".feather": _write_arrow,
-    ".npy": _write_npy,
-}
-"""Functions that write coordinates, by suffix."""
+    rows = {name: i for i, name in enumerate(names)}
+    if any(entry not in rows for entry in ids) or len(rows) != len(names):
+        raise UnreadableError(f"The rows cannot be matched with {source}, because its obs_names differ or repeat.")
+    all_rows = np.full((len(names), Y.shape[1]), np.nan, Y.dtype if Y.dtype.kind == "f" else np.float64)
+    all_rows[[rows[entry] for entry in ids]] = Y
+    return all_rows

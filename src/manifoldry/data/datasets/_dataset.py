@@ -14,7 +14,7 @@ from manifoldry._core.values import Array, FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Points, and what is known about the manifold they were taken from.
+    """Points, and the known properties of the manifold that they were sampled from.
 
     Parameters
     ----------
@@ -23,17 +23,17 @@ class Dataset:
     name : str
         Name of the generator or file.
     intrinsic_dim : int or None
-        Dimension of the manifold; None where it is unknown.
+        Dimension of the manifold; None if it is unknown.
     truth : ndarray of shape (n, d) or None
-        Flat coordinates of the manifold: lengths of curves on the manifold equal lengths of their images
-        here, so the geodesic distance of two points is the Euclidean distance of their rows wherever the
-        straight segment between them stays in the domain. None where the manifold is not flat.
+        Flat coordinates of the manifold: curves on the manifold have the same length as their images here, so the
+        geodesic distance of two points is the Euclidean distance of their rows if the straight segment between them
+        stays in the domain. None if the manifold is not flat.
     parameters : ndarray of shape (n, p) or None
         The numbers that each point was computed from (angles, heights, a pose).
     labels : ndarray of shape (n,) or None
         Class or cluster of each point.
     extras : mapping of str to ndarray
-        Whatever else a file holds, as stored.
+        All other arrays of a file, as stored.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Dataset:
     def color(self) -> Array:
         """One number per point to color a plot by.
 
-        The first true coordinate, else the first parameter, else the label, else the row number.
+        The first true coordinate, otherwise the first parameter, the label, or the row number.
         """
         for columns in (self.truth, self.parameters):
             if columns is not None:
@@ -83,15 +83,13 @@ class Dataset:
         return np.arange(len(self.X)) if self.labels is None else self.labels
 
     def __repr__(self) -> str:
-        known = [word for word in ("truth", "parameters", "labels") if getattr(self, word) is not None]
+        present = [word for word in ("truth", "parameters", "labels") if getattr(self, word) is not None]
         n, D = self.X.shape
         return (
             f"Dataset({self.name!r}, n={n}, D={D}, intrinsic_dim={self.intrinsic_dim}, "
-            f"known: {', '.join(known) or 'points only'})"
+            f"known: {', '.join(present) or 'points only'})"
         )
 
-
-# What all generators share: checked options, unit random numbers, grids, arc-length inversion.
 
 Hole = tuple[float, float]
 """Half widths of a rectangular hole in the middle of the unit square."""
@@ -163,12 +161,12 @@ class ManifoldSampler:
         if self.noise > 0:
             X += self.noise * self.rng("noise").standard_normal(X.shape)
         flat = None if truth is None else np.stack(truth, axis=1)
-        made_from = flat if parameters is None else np.stack(parameters, axis=1)
-        return Dataset(X, self.name, intrinsic_dim, flat, made_from, labels)
+        numbers = flat if parameters is None else np.stack(parameters, axis=1)
+        return Dataset(X, self.name, intrinsic_dim, flat, numbers, labels)
 
 
 def outside_hole(u: FloatArray, v: FloatArray, hole: Hole) -> Array:
-    """Tell which points of the unit square are not in the open rectangle in its middle."""
+    """Tell which points of the unit square are outside the open rectangle in its middle."""
     return (np.abs(u - 0.5) >= hole[0]) | (np.abs(v - 0.5) >= hole[1])
 
 
@@ -196,9 +194,9 @@ def invert_increasing(
     start: float,
     end: float,
 ) -> FloatArray:
-    """Return the arguments in [start, end] at which a smooth increasing function takes the values.
+    """Return the arguments in [start, end] at which a smooth increasing function has the values.
 
-    A table of 4096 cells gives a first guess that is wrong by about h^2 |f''| / (8 f'), h the cell; Newton
+    A table of 4096 cells of width h gives a first guess with an error of about h^2 |f''| / (8 f'). Newton's method
     then squares the error at each step, so a step below the root of the rounding error is the last.
     """
     knots = np.linspace(start, end, 4097)
@@ -213,12 +211,12 @@ def invert_increasing(
 
 
 def require_count(name: str, value: Any) -> None:
-    """Refuse what is not a positive integer."""
+    """Raise an error for anything but a positive integer."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}, try {name}=3.")
 
 
 def require_positive(word: str, size: float) -> None:
-    """Refuse a size that is not a positive finite number."""
+    """Raise an error for a size that is not a positive finite number."""
     if not 0 < size < np.inf:
         raise ValueError(f"{word} must be a positive finite number; got {size!r}, try {word}=1.0.")

@@ -36,11 +36,11 @@ def available() -> tuple[str, ...]:
 
 
 def load(name: str) -> Dataset:
-    """Return a real data set by name, in the units it is meant to be used in.
+    """Return a real data set by name, in its usual units.
 
     A built-in set comes from scikit-learn. Any other name is read from ``<name>.npz`` in the folder named
     by the environment variable MANIFOLDRY_DATA: the array ``X`` has one row per point, ``y`` the labels,
-    and all arrays but these two are handed on as ``extras``. Some sets are converted on the way:
+    and all other arrays are in ``extras``. Some sets are converted:
 
     ==================  ==============================================================================
     cities              degrees to unit vectors; parameters: latitude, longitude (radians)
@@ -62,7 +62,7 @@ def load(name: str) -> Dataset:
     Returns
     -------
     Dataset
-        X of shape (n, D); labels where the set has them.
+        X of shape (n, D); labels if the set has them.
 
     Examples
     --------
@@ -94,16 +94,16 @@ def _from_scikit_learn(name: str) -> Dataset:
 
 def _locate(name: str) -> Path:
     folder = os.environ.get(FOLDER_VARIABLE)
-    wanted = f"The data set {name!r} is read from the file {name}.npz in the folder that the environment "
+    message = f"The data set {name!r} is read from the file {name}.npz in the folder that the environment "
     if not folder:
         raise FileNotFoundError(
-            f"{wanted}variable {FOLDER_VARIABLE} names, and that variable is not set; set it, or load one of "
+            f"{message}variable {FOLDER_VARIABLE} names, and that variable is not set; set it, or load one of "
             f"{', '.join(BUILT_IN)}, which need no file."
         )
     path = Path(folder) / f"{name}.npz"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{wanted}variable {FOLDER_VARIABLE} names, and {path} does not exist; what can be loaded now is "
+            f"{message}variable {FOLDER_VARIABLE} names, and {path} does not exist; what can be loaded now is "
             f"{', '.join(available())}."
         )
     return path

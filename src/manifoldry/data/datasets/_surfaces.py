@@ -125,9 +125,8 @@ def half_globe(
 ) -> Dataset:
     r"""Return points of the half of the unit sphere with longitudes from -90 to 90 degrees.
 
-    The parameters are latitude and longitude in radians: the flat map in which the source measures its
-    target distances, which are not those on the globe. The source states no radius.
-    References: khajehpour2013.
+    The parameters are latitude and longitude in radians: the flat map in which the source measures its target
+    distances, which are not those on the globe. The source states no radius. References: khajehpour2013.
 
     Parameters
     ----------

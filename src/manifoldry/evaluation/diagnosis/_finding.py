@@ -1,4 +1,4 @@
-"""What a diagnosis is made of: findings, each a sentence, a number and advice, in order of severity."""
+"""Findings, each with a text, a number and advice, and the diagnosis that lists them in order of severity."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from manifoldry._core.arrays import as_frame
 Severity = Literal["problem", "note", "fine"]
 
 SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
-"""From what spoils a picture, over what is good to know, to what was looked at and is in order."""
-
+"""What spoils a picture, what is good to know, and what is in order."""
 SEVERITY_SIGNS = {"problem": "▲", "note": "●", "fine": "✓"}
-"""A shape beside each word, so that a problem is seen at once without any color."""
-
+"""A shape next to each word, so that a problem is seen at once without color."""
 DIAGNOSIS_WIDTH = 110
 """Characters of a line of the printed report."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found.
+    """One finding of a diagnosis.
 
     Parameters
     ----------
     topic : str
-        What was looked at, in a word or two; the key of `Diagnosis`.
+        What was checked, in a word or two; the key of `Diagnosis`.
     sentence : str
         What was found.
     value : float
-        The number behind it; what it counts is in the sentence.
+        The number behind it; the sentence says what it counts.
     advice : str
         What to do, empty where there is nothing to do.
     severity : {"problem", "note", "fine"}
@@ -50,7 +48,7 @@ class Finding:
         if self.severity not in SEVERITIES:
             raise ValueError(f"severity must be one of {', '.join(SEVERITIES)}; got {self.severity!r}.")
         if self.severity == "problem" and not self.advice:
-            raise ValueError(f"A problem needs advice; {self.topic!r} has none: say what to do.")
+            raise ValueError(f"A problem needs advice; {self.topic!r} has none: pass advice.")
 
 
 class Diagnosis(Sequence[Finding]):
@@ -65,15 +63,15 @@ class Diagnosis(Sequence[Finding]):
 
     Examples
     --------
-    >>> found = Diagnosis([Finding("duplicates", "No row occurs twice.", 0.0)], "9 rows of 2 columns")
-    >>> found["duplicates"].severity, len(found.problems)
+    >>> diagnosis = Diagnosis([Finding("duplicates", "No row occurs twice.", 0.0)], "9 rows of 2 columns")
+    >>> diagnosis["duplicates"].severity, len(diagnosis.problems)
     ('fine', 0)
     """
 
     def __init__(self, findings: Iterable[Finding], subject: str) -> None:
-        self._findings = tuple(sorted(findings, key=lambda found: SEVERITIES.index(found.severity)))
+        self._findings = tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
         self._subject = subject
-        topics = [found.topic for found in self._findings]
+        topics = [finding.topic for finding in self._findings]
         if len(set(topics)) < len(topics):
             raise ValueError(f"A diagnosis has each topic once; got {', '.join(sorted(topics))}.")
 
@@ -85,7 +83,7 @@ class Diagnosis(Sequence[Finding]):
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics in order of severity."""
-        return tuple(found.topic for found in self)
+        return tuple(finding.topic for finding in self)
 
     @property
     def problems(self) -> tuple[Finding, ...]:
@@ -99,7 +97,7 @@ class Diagnosis(Sequence[Finding]):
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:
         """Return the findings of one severity."""
-        return tuple(found for found in self if found.severity == severity)
+        return tuple(finding for finding in self if finding.severity == severity)
 
     def __len__(self) -> int:
         return len(self._findings)
@@ -114,7 +112,7 @@ class Diagnosis(Sequence[Finding]):
         for found in self:
             if found.topic == key:
                 return found
-        raise KeyError(f"{key!r} was not looked at; the topics are {', '.join(self.topics)}.")
+        raise KeyError(f"{key!r} was not checked; the topics are {', '.join(self.topics)}.")
 
     def __contains__(self, key: object) -> bool:
         return key in self.topics if isinstance(key, str) else key in self._findings
@@ -129,12 +127,12 @@ class Diagnosis(Sequence[Finding]):
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the findings by topic, each a dict of sentence, value, advice and severity."""
-        return {found.topic: {k: v for k, v in asdict(found).items() if k != "topic"} for found in self}
+        return {finding.topic: {k: v for k, v in asdict(finding).items() if k != "topic"} for finding in self}
 
     def to_frame(self) -> Any:
         """Return a data frame, a row per finding with its topic as index; needs pandas."""
         columns = ("topic", "severity", "value", "sentence", "advice")
-        return as_frame([{name: getattr(found, name) for name in columns} for found in self], "topic")
+        return as_frame([{name: getattr(finding, name) for name in columns} for finding in self], "topic")
 
     def __repr__(self) -> str:
         counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
@@ -143,27 +141,27 @@ class Diagnosis(Sequence[Finding]):
     def __str__(self) -> str:
         """Return a report: problems and notes with their advice, and what is fine in one line."""
         lines = [repr(self)]
-        for found in (*self.problems, *self.notes):
-            mark = "!" if found.severity == "problem" else "-"
-            lines += _wrapped(f"{mark} {found.topic}: {found.sentence}", "  ")
-            lines += _wrapped(f"  -> {found.advice}", "     ") if found.advice else []
-        fine = [found.topic for found in self.of("fine")]
+        for finding in (*self.problems, *self.notes):
+            mark = "!" if finding.severity == "problem" else "-"
+            lines += _wrapped(f"{mark} {finding.topic}: {finding.sentence}", "  ")
+            lines += _wrapped(f"  -> {finding.advice}", "     ") if finding.advice else []
+        fine = [finding.topic for finding in self.of("fine")]
         lines += _wrapped(f"  fine: {', '.join(fine)}", "  ") if fine else []
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return the findings as a table, for notebooks."""
         rows = [
-            [f"{SEVERITY_SIGNS[found.severity]} {found.severity}", found.topic, found.sentence, found.advice]
-            for found in self
+            [f"{SEVERITY_SIGNS[finding.severity]} {finding.severity}", finding.topic, finding.sentence, finding.advice]
+            for finding in self
         ]
         counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
-        table = markup.table(["", "looked at", "found", "what to do"], rows, (1, 2, 3))
+        table = markup.table(["", "topic", "finding", "what to do"], rows, (1, 2, 3))
         return markup.page_part(markup.heading(f"Diagnosis of {self._subject}", counts), table)
 
 
 def capital(text: str) -> str:
-    """Return the text with its first letter in upper case, the others as they are."""
+    """Return the text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 

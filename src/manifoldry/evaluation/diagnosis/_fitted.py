@@ -1,7 +1,4 @@
-"""After a fit: what the method said itself, what is proven, how clear its axes are, and what the layout keeps.
-
-Each check is a function that yields findings about a `FittedModel`; `AFTER_CHECKS` in ``checks.py`` lists them.
-"""
+"""Checks after a fit: the method's own advice, certificates, how distinct the axes are, and what the layout keeps."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from manifoldry._core.values import Certificate, FloatArray, Spectrum, Stop
 from manifoldry._numerics.geometry.principal import leading_scores
 from manifoldry._numerics.ranks import rank_measures
 from manifoldry.evaluation.diagnosis._finding import Finding, Severity
-from manifoldry.evaluation.diagnosis._graph import MIN_SEARCH_RECALL
+from manifoldry.evaluation.diagnosis._points import MIN_SEARCH_RECALL
 from manifoldry.evaluation.diagnosis._subject import Subject
 from manifoldry.methods._base._advice import CERTIFICATES, problems
 from manifoldry.methods._base._checks import findings
@@ -38,52 +35,32 @@ TOPICS_OF_ADVICE = (
     ("dimensions", "n_components"),
     ("rounded", "rounding"),
 )
-"""Words of a method's own advice, and the topic that it belongs to; the first that occurs counts."""
-
+"""Words in a method's own advice, and the topic that they indicate; the first match counts."""
 IMPERATIVES = ("Try", "Leave", "Take", "Use", "Raise", "Lower", "Set")
-"""Words that a sentence of advice begins with."""
-
+"""First words of advice."""
 MIN_CLEAR_GAP = 1.1
-"""Ratio of the eigenvalues of the last axis shown and the first one left out from which on they are told apart."""
-
+"""Ratio of the eigenvalues of the last axis shown and the first one left out from which they are distinguished."""
 MIN_DISTINCT_RATIO = 1.05
-"""Ratio of the eigenvalues of two axes from which on they cannot be turned into each other by a small change."""
-
+"""Ratio of the eigenvalues of two axes from which a small change cannot rotate one into the other."""
 N_COMPARED_NEIGHBORS_SHARE = 0.1
 """Neighbors compared, as a share of all points, where there are few points."""
-
 MAX_SCORED_POINTS, MIN_SCORED_POINTS = 500, 50
-"""Points whose neighbors are compared: the share kept is then known to 2 %, of a million points to 7 %."""
-
+"""Points whose neighbors are compared: the share kept is then known to 2 %, with a million points to 7 %."""
 MAX_SCORED_PAIRS = 50_000_000
-"""Pairs of points that are compared, so that many points are judged in seconds: 500 of 100,000, 50 of a million."""
-
+"""Pairs of points that are compared, so that large data takes seconds: 500 points of 100,000, 50 of a million."""
 MIN_KEPT_NEIGHBORS = 0.2
 """Share of the nearest neighbors kept below which a picture shows coarse groups only."""
-
 MAX_MISSED_DIMENSION = 0.5
 """By how much the dimension of the data may exceed that of the layout without a note."""
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A fitted estimator: its layout, and what it was fitted to where that is given.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    Y : ndarray of shape (n, n_components)
-        Its layout, of the points that have a place.
-    subject : Subject, optional
-        The data.
-    run : Run
-        Seed and threads.
-    """
+    """A fitted estimator, its layout ``Y`` of the points that have coordinates, and the data if it is given."""
 
     model: Any
     Y: FloatArray
-    subject: Subject | None
+    profile: Subject | None
     run: Run
 
     @property
@@ -107,26 +84,28 @@ class FittedModel:
 
 
 def own_advice(fitted: FittedModel) -> Iterator[Finding]:
-    """Repeat what the fit found wrong itself, or look at the layout of another library's estimator in the same way."""
+    """Repeat the findings of the fit, or check the layout of another library's estimator in the same way."""
     if "advice" in fitted.notes:
-        said = list(problems(fitted.model))
-    elif fitted.subject is not None:
-        said = list(findings(fitted.subject.X, fitted.Y, fitted.model, fitted.run))
+        messages = list(problems(fitted.model))
+    elif fitted.profile is not None:
+        messages = list(findings(fitted.profile.X, fitted.Y, fitted.model, fitted.run))
     else:
         return
-    elsewhere = ["connected components"] + ["squared distances between rows"] * (fitted.subject is not None)
-    seen: dict[str, int] = {}
-    for sentence in said:
-        if any(words in sentence for words in elsewhere):
-            continue  # `joined` and `columns.scales` say that
-        topic = next((topic for words, topic in TOPICS_OF_ADVICE if words in sentence), "advice")
-        seen[topic] = seen.get(topic, 0) + 1
-        told, advice = split_advice(sentence)
-        yield Finding(topic if seen[topic] == 1 else f"{topic} {seen[topic]}", told, _number(told), advice, "problem")
+    reported_elsewhere = ["connected components"] + ["squared distances between rows"] * (fitted.profile is not None)
+    counts: dict[str, int] = {}
+    for message in messages:
+        if any(words in message for words in reported_elsewhere):
+            continue  # reported by `joined` and `_columns.scales`
+        topic = next((topic for words, topic in TOPICS_OF_ADVICE if words in message), "advice")
+        counts[topic] = counts.get(topic, 0) + 1
+        text, advice = split_advice(message)
+        yield Finding(
+            topic if counts[topic] == 1 else f"{topic} {counts[topic]}", text, _number(text), advice, "problem"
+        )
 
 
 def split_advice(text: str) -> tuple[str, str]:
-    """Return a finding of a method and its advice, which stands behind the last colon, semicolon or full stop.
+    """Return a finding of a method and its advice, which follows the last colon, semicolon or full stop.
 
     Examples
     --------
@@ -144,12 +123,12 @@ def split_advice(text: str) -> tuple[str, str]:
 
 
 def _number(sentence: str) -> float:
-    found = re.search(r"\d[\d,]*(?:\.\d+)?", sentence)
-    return float(found[0].replace(",", "")) if found else float("nan")
+    match = re.search(r"\d[\d,]*(?:\.\d+)?", sentence)
+    return float(match[0].replace(",", "")) if match else float("nan")
 
 
 def proofs(fitted: FittedModel) -> Iterator[Finding]:
-    """Say what is proven."""
+    """Report what is proven."""
     for topic, certificate in fitted.certificates:
         severity: Severity = "fine" if certificate.optimal else "note"
         advice = (
@@ -161,7 +140,7 @@ def proofs(fitted: FittedModel) -> Iterator[Finding]:
 
 
 def axes(fitted: FittedModel) -> Iterator[Finding]:
-    """Whether the axes are told apart by the spectrum, and the last from the first one left out."""
+    """Whether the spectrum distinguishes the axes, and the last one from the first one left out."""
     spectrum = getattr(fitted.model, "spectrum_", None)
     p = fitted.Y.shape[1]
     if not isinstance(spectrum, Spectrum) or len(spectrum) < 2:
@@ -171,8 +150,7 @@ def axes(fitted: FittedModel) -> Iterator[Finding]:
         yield Finding(
             "axes",
             "The last axis shown and the first one left out are nearly alike (eigenvalues differ by "
-            f"{ratios[p - 1] - 1:.0%}): "
-            "which of them is shown is chance.",
+            f"{ratios[p - 1] - 1:.0%}): which of them is shown is arbitrary.",
             float(ratios[p - 1]),
             f"look at n_components={p + 1}, or {p - 1}" if p > 1 else f"look at n_components={p + 1}",
             "note",
@@ -183,18 +161,18 @@ def axes(fitted: FittedModel) -> Iterator[Finding]:
         a = int(alike[0])
         yield Finding(
             "axes",
-            f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): each "
-            "alone has no meaning, as a small change may turn them into each other.",
+            f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): neither "
+            "has a meaning of its own, because a small change may rotate them into each other.",
             float(ratios[a]),
-            "read the plane that they span, not the single axes",
+            "read the plane that they span, not the individual axes",
             "note",
         )
         return
-    yield Finding("axes", "The axes are told apart by their eigenvalues.", float(ratios[: max(p - 1, 1)].min()))
+    yield Finding("axes", "The axes are distinguished by their eigenvalues.", float(ratios[: max(p - 1, 1)].min()))
 
 
 def _ratios(spectrum: Spectrum) -> FloatArray:
-    """Return the ratios of consecutive eigenvalues, 1 or more; rounding beside the largest counts as one value."""
+    """Return the ratios of consecutive eigenvalues, 1 or more; values that are 0 up to rounding count as equal."""
     sizes = np.maximum(np.abs(spectrum.values), np.finfo(float).eps * max(float(np.abs(spectrum.values).max()), 1e-300))
     higher, lower = (sizes[:-1], sizes[1:]) if spectrum.order == "largest" else (sizes[1:], sizes[:-1])
     return np.maximum(higher / lower, 1.0)
@@ -203,10 +181,10 @@ def _ratios(spectrum: Spectrum) -> FloatArray:
 def convergence(fitted: FittedModel) -> Iterator[Finding]:
     """Why the iteration ended."""
     trace = getattr(fitted.model, "trace_", None)
-    if trace is None or hasattr(fitted.model, "n_epochs"):  # a fixed number of epochs is no limit that was reached
+    if trace is None or hasattr(fitted.model, "n_epochs"):  # a fixed number of epochs is not a limit that was reached
         return
     done = trace.stop in (Stop.CONVERGED, Stop.COMPLETED)
-    advice = "" if done else "raise max_iter, or let it end by itself"
+    advice = "" if done else "raise max_iter, or let it run until it converges"
     yield Finding("convergence", trace.stop.value, trace.n_iter, advice, "fine" if done else "note")
 
 
@@ -224,12 +202,12 @@ def joined(fitted: FittedModel) -> Iterator[Finding]:
     elif bridges is not None:
         how = f"which were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
     else:
-        how = "which were laid side by side"
+        how = "which were placed side by side"
     yield Finding(
         "components",
-        f"The neighbor graph is in {count} components, {how}: how they lie to each other is not shown.",
+        f"The neighbor graph has {count} connected components, {how}: their relative positions are not shown.",
         count,
-        "raise n_neighbors, or look at each component by itself (disconnected='apart')",
+        "raise n_neighbors, or look at each component separately (disconnected='apart')",
         "problem",
     )
 
@@ -246,46 +224,46 @@ def search(fitted: FittedModel) -> Iterator[Finding]:
 
 def dimensions(fitted: FittedModel) -> Iterator[Finding]:
     """Whether the data has more dimensions than the layout."""
-    found = fitted.notes.get("dimension")
+    estimate = fitted.notes.get("dimension")
     p = fitted.Y.shape[1]
-    if found is None or fitted.subject is not None:
+    if estimate is None or fitted.profile is not None:
         return
-    more = found.value > p + MAX_MISSED_DIMENSION
+    more = estimate.value > p + MAX_MISSED_DIMENSION
     yield Finding(
         "dimension",
-        f"The data have about {found.value:.1f} dimensions, the layout {p}.",
-        found.value,
-        f"read neighborhoods, not distances; as features take n_components={int(found)}" if more else "",
+        f"The data has about {estimate.value:.1f} dimensions, the layout {p}.",
+        estimate.value,
+        f"read neighborhoods, not distances; as features use n_components={int(estimate)}" if more else "",
         "note" if more else "fine",
     )
 
 
 def figures(fitted: FittedModel) -> Iterator[Finding]:
-    """Tell how many neighbors the layout keeps, beside PCA's: the main figures of `metrics.score`, of a sample."""
-    subject, p = fitted.subject, fitted.Y.shape[1]
-    if subject is None or subject.metric not in ("euclidean", "precomputed") or not subject.enough:
+    """Report how many neighbors the layout keeps, compared with PCA: the main metrics of a score, on a sample."""
+    profile, p = fitted.profile, fitted.Y.shape[1]
+    if profile is None or profile.metric not in ("euclidean", "precomputed") or not profile.enough:
         return
-    if len(fitted.Y) != subject.n:  # some points have no place
+    if len(fitted.Y) != profile.n:  # some points have no coordinates
         return
-    k = max(1, min(15, int(N_COMPARED_NEIGHBORS_SHARE * subject.n)))
+    k = max(1, min(15, int(N_COMPARED_NEIGHBORS_SHARE * profile.n)))
     settings = {
         "n_neighbors": k,
-        "metric": subject.metric,
-        "sample": max(MIN_SCORED_POINTS, min(MAX_SCORED_POINTS, MAX_SCORED_PAIRS // subject.n)),
+        "metric": profile.metric,
+        "sample": max(MIN_SCORED_POINTS, min(MAX_SCORED_POINTS, MAX_SCORED_PAIRS // profile.n)),
         "random_state": int(fitted.run.rng("score").integers(2**31)),
         "n_jobs": fitted.run.n_jobs,
     }
-    found = rank_measures(subject.X, fitted.Y, **settings)
-    kept, beside = float(found.knn_kept), ("", "")
-    if not subject.pairwise and p < min(subject.X.shape):
-        pca = rank_measures(subject.X, leading_scores(subject.X, p, fitted.run.rng("components")), **settings)
-        beside = (f" (PCA {pca.knn_kept:.0%})", f" (PCA {pca.trustworthiness:.3f})")
-    few = kept < MIN_KEPT_NEIGHBORS
+    metrics = rank_measures(profile.X, fitted.Y, **settings)
+    share, baseline = float(metrics.knn_kept), ("", "")
+    if not profile.pairwise and p < min(profile.X.shape):
+        pca = rank_measures(profile.X, leading_scores(profile.X, p, fitted.run.rng("components")), **settings)
+        baseline = (f" (PCA {pca.knn_kept:.0%})", f" (PCA {pca.trustworthiness:.3f})")
+    few = share < MIN_KEPT_NEIGHBORS
     yield Finding(
         "quality",
-        f"{kept:.0%} of the {k} nearest neighbors stay nearest{beside[0]}; trustworthiness "
-        f"{found.trustworthiness:.3f}{beside[1]}.",
-        float(found.trustworthiness),
-        "read coarse groups only, not single neighbors" if few else "",
+        f"{share:.0%} of the {k} nearest neighbors stay nearest{baseline[0]}; trustworthiness "
+        f"{metrics.trustworthiness:.3f}{baseline[1]}.",
+        float(metrics.trustworthiness),
+        "read only coarse groups, not individual neighbors" if few else "",
         "note" if few else "fine",
     )

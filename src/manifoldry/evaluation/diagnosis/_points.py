@@ -1,115 +1,110 @@
-"""Points: their number, copies, outliers, and the order of the rows."""
+"""Checks of points (number, copies, outliers, order of the rows) and of the neighbor graph that a method would use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.sparse import csr_array
 
+from manifoldry._core.csgraph import minimum_spanning_tree
 from manifoldry._core.values import FloatArray, IntArray
+from manifoldry.evaluation._input import random_rows
 from manifoldry.evaluation.diagnosis._finding import Finding
 from manifoldry.evaluation.diagnosis._subject import MIN_DIAGNOSED_POINTS, Subject
+from manifoldry.graph._operations import MAX_GAP_RATIO, bridge, components, local_scale
+from manifoldry.graph._pairwise import distance_rows
+from manifoldry.graph._short_circuits import MIN_NEIGHBORS_ADVISED
 
 MAX_NEAR_SHARE = 1e-3
-"""Distance to the nearest neighbor, over the median of all, below which a point passes for a copy with rounding."""
-
+"""Distance to the nearest neighbor, relative to the median, below which a point counts as a copy up to rounding."""
 MAX_NEAR_COPIES_SHARE = 0.01
-"""Share of near copies without a note: of a plane's random points 1e-6 are as near, of a line's 1e-3."""
-
+"""Share of near copies without a note: 1e-6 of random points in a plane are as near, 1e-3 on a line."""
 MIN_REMOTENESS = 3.0
-"""Distance to the neighbors, over the median of all, from which on a point may be an outlier."""
-
+"""Distance to the neighbors, relative to the median, from which a point may be an outlier."""
 MIN_FENCE = 3.0
-"""And by so many ranges of the middle half of all logarithms beyond them (Tukey's far out)."""
-
+"""And the number of interquartile ranges of the logarithms that it must lie beyond the quartiles (Tukey's far out)."""
 MAX_OUTLIER_SHARE = 0.05
-"""Share of the points up to which they are outliers; more are a part of the data that is sparse."""
-
-MIN_RULED_VARIANCE = 0.2
-"""Share of the variance held by outliers from which on they rule a picture."""
-
+"""Largest share of points called outliers; more are a sparse part of the data."""
+MIN_DOMINATING_VARIANCE = 0.2
+"""Share of the variance held by outliers from which they dominate a picture."""
 MIN_OUTLIER_VARIANCE = 0.01
-"""Share of the variance below which they are not worth a note: they cannot be seen in a picture."""
-
+"""Share of the variance below which they are not reported: they cannot be seen in a picture."""
 N_ROWS_NAMED = 4
-"""Rows that a sentence names."""
-
+"""Rows that a text names."""
 NEARBY_ROWS_SHARE = 0.05
-"""Rows nearby in the table: so many of all, before and after."""
-
+"""Rows nearby in the table: this share of all, before and after."""
 MIN_ORDER_LIFT = 0.2
-"""How far beyond chance (0) towards always (1) neighbors must be rows nearby to call the rows ordered."""
-
+"""How often neighbors must be rows nearby to call the rows ordered, from chance (0) to always (1)."""
 MIN_FOLLOWING_SHARE, MIN_FOLLOWING_RATIO = 0.45, 1.5
-"""Share of the rows that must have the row before or after among their neighbors to call the rows a sequence, and how
-much more often than the third row: 0.52 and 1.7 in a video of a face, 0.67 and 1.4 in pictures sorted by person."""
-
+"""Share of the rows with the previous or next row among their neighbors from which the rows are a sequence, and the
+ratio to the third row: 0.52 and 1.7 in a video of a face, 0.67 and 1.4 in pictures sorted by person."""
 N_ORDER_NEIGHBORS = 5
 """Neighbors compared with the order of the rows."""
 
 
-def size(subject: Subject) -> Iterator[Finding]:
+def size(profile: Subject) -> Iterator[Finding]:
     """Too few points, or fewer than columns."""
-    if not subject.enough:
+    if not profile.enough:
         yield Finding(
             "rows",
-            f"{len(subject.chosen)} different rows are too few to tell anything about their shape "
+            f"{len(profile.chosen)} different rows are too few to describe their shape "
             f"({MIN_DIAGNOSED_POINTS} are needed).",
-            len(subject.chosen),
+            len(profile.chosen),
             "look at the distances themselves, or collect more rows",
             "note",
         )
-    elif not subject.pairwise and subject.X.shape[1] > subject.n:
+    elif not profile.pairwise and profile.X.shape[1] > profile.n:
         yield Finding(
             "rows",
-            f"There are more columns ({subject.X.shape[1]:,}) than rows ({subject.n:,}): any {subject.n:,} rows fit "
-            "a plane of as many dimensions exactly, so that linear methods explain everything.",
-            subject.X.shape[1] / subject.n,
-            "judge by what holds for rows left out, not by the variance explained",
+            f"There are more columns ({profile.X.shape[1]:,}) than rows ({profile.n:,}): any {profile.n:,} rows fit "
+            "a plane of as many dimensions exactly, so linear methods explain everything.",
+            profile.X.shape[1] / profile.n,
+            "evaluate on held-out rows, not by the variance explained",
             "note",
         )
     else:
-        yield Finding("rows", f"There are enough rows ({subject.n:,}).", subject.n)
+        yield Finding("rows", f"There are enough rows ({profile.n:,}).", profile.n)
 
 
-def _how(subject: Subject) -> str:
-    """Say by what call rows are dropped; of distances columns go too."""
-    return " (of distances the row and the column)" if subject.pairwise else " (numpy.unique(X, axis=0))"
+def _how(profile: Subject) -> str:
+    """Return how to drop rows; with distances the columns as well."""
+    return " (with distances, the row and the column)" if profile.pairwise else " (numpy.unique(X, axis=0))"
 
 
-def duplicates(subject: Subject) -> Iterator[Finding]:
+def duplicates(profile: Subject) -> Iterator[Finding]:
     """Rows that repeat others, exactly or up to rounding."""
-    repeated, largest = subject.n_repeated
-    if largest > subject.n_neighbors:
+    repeated, largest = profile.n_repeated
+    if largest > profile.n_neighbors:
         yield Finding(
             "duplicates",
-            f"One row occurs {largest:,} times, more often than n_neighbors={subject.n_neighbors}: its neighbors "
-            f"are all copies of it ({repeated:,} of {subject.n:,} rows repeat others).",
-            repeated / subject.n,
-            f"drop repeated rows before the fit{_how(subject)}, and weight or copy them afterwards",
+            f"One row occurs {largest:,} times, more often than n_neighbors={profile.n_neighbors}: its neighbors "
+            f"are all copies of it ({repeated:,} of {profile.n:,} rows repeat others).",
+            repeated / profile.n,
+            f"drop repeated rows before the fit{_how(profile)}, and weight or copy them afterwards",
             "problem",
         )
     elif repeated:
         yield Finding(
             "duplicates",
-            f"{repeated:,} of {subject.n:,} rows {'repeats another' if repeated == 1 else 'repeat others'} exactly.",
-            repeated / subject.n,
-            f"drop them if they are entered twice{_how(subject)}; repeated measurements may stay",
+            f"{repeated:,} of {profile.n:,} rows {'repeats another' if repeated == 1 else 'repeat others'} exactly.",
+            repeated / profile.n,
+            f"drop them if they are entered twice{_how(profile)}; repeated measurements may stay",
             "note",
         )
     else:
-        yield from _near_copies(subject)
+        yield from _near_copies(profile)
 
 
-def _near_copies(subject: Subject) -> Iterator[Finding]:
-    if subject.enough:
-        nearest = subject.lengths[:, 0]
+def _near_copies(profile: Subject) -> Iterator[Finding]:
+    if profile.enough:
+        nearest = profile.lengths[:, 0]
         share = float((nearest < MAX_NEAR_SHARE * np.median(nearest)).mean())
         if share > MAX_NEAR_COPIES_SHARE:
             yield Finding(
                 "duplicates",
                 f"{share:.0%} of the rows have another that is the same up to rounding, a thousand times nearer than "
-                f"neighbors are{subject.where}.",
+                f"neighbors are{profile.where}.",
                 share,
                 "round the columns and drop repeated rows, if they are entered twice",
                 "note",
@@ -118,27 +113,29 @@ def _near_copies(subject: Subject) -> Iterator[Finding]:
     yield Finding("duplicates", "No row occurs twice.", 0.0)
 
 
-def outliers(subject: Subject) -> Iterator[Finding]:
+def outliers(profile: Subject) -> Iterator[Finding]:
     """Points far from all others, by the distance to their neighbors."""
-    if not subject.enough:
+    if not profile.enough:
         return
-    far = _remote(subject.lengths[:, subject.k - 1])
-    if not 0 < len(far) <= MAX_OUTLIER_SHARE * len(subject.chosen):
+    far = _remote(profile.lengths[:, profile.k - 1])
+    if not 0 < len(far) <= MAX_OUTLIER_SHARE * len(profile.chosen):
         yield Finding("outliers", "No point lies far from all others.", 0.0)
         return
-    share = _variance_share(subject, far)
+    share = _variance_share(profile, far)
     if share < MIN_OUTLIER_VARIANCE:
-        yield Finding("outliers", f"{len(far):,} points lie apart, with less than 1% of the variance.", len(far))
+        yield Finding(
+            "outliers", f"{len(far):,} points lie far from the others, with less than 1% of the variance.", len(far)
+        )
         return
-    rules = share > MIN_RULED_VARIANCE
-    rows = ", ".join(str(subject.chosen_numbers[row]) for row in far[:N_ROWS_NAMED])
-    some = f"row {rows}" if len(far) == 1 else f"rows {rows}{', ...' if len(far) > N_ROWS_NAMED else ''}"
+    rules = share > MIN_DOMINATING_VARIANCE
+    rows = ", ".join(str(profile.chosen_numbers[row]) for row in far[:N_ROWS_NAMED])
+    which = f"row {rows}" if len(far) == 1 else f"rows {rows}{', ...' if len(far) > N_ROWS_NAMED else ''}"
     one = "s" if len(far) == 1 else ""
     held = f" and hold{one} {share:.0%} of the variance" if np.isfinite(share) else ""
     yield Finding(
         "outliers",
-        f"{len(far):,} of {len(subject.chosen):,} points ({some}) lie{one} {MIN_REMOTENESS:g} times or more as far "
-        f"from neighbors as usual{held}{subject.where}.",
+        f"{len(far):,} of {len(profile.chosen):,} points ({which}) lie{one} {MIN_REMOTENESS:g} times or more as far "
+        f"from neighbors as usual{held}{profile.where}.",
         len(far),
         "look at these rows, which dominate an axis: correct mistakes, or use RobustScaler"
         if rules
@@ -155,28 +152,28 @@ def _remote(reach: FloatArray) -> IntArray:
     return order[np.log(reach[order]) > fence]
 
 
-def _variance_share(subject: Subject, points: IntArray) -> float:
+def _variance_share(profile: Subject, points: IntArray) -> float:
     """Return the share of the variance that some points hold; NaN where there are no coordinates."""
-    rows = subject.euclidean
+    rows = profile.euclidean
     if rows is None or hasattr(rows, "tocsr"):
         return float("nan")
     squares = ((rows - rows.mean(axis=0)) ** 2).sum(axis=1)
     return float(squares[points].sum() / squares.sum())
 
 
-def order(subject: Subject) -> Iterator[Finding]:
+def order(profile: Subject) -> Iterator[Finding]:
     """Rows whose neighbors are rows nearby in the table: a sequence, or sorted by something."""
-    if not subject.enough:
+    if not profile.enough:
         return
-    n, rows = subject.n, subject.chosen
-    steps = np.abs(rows[subject.neighbors[:, :N_ORDER_NEIGHBORS]] - rows[:, None])
+    n, rows = profile.n, profile.chosen
+    steps = np.abs(rows[profile.neighbors[:, :N_ORDER_NEIGHBORS]] - rows[:, None])
     width = max(1, int(NEARBY_ROWS_SHARE * n))
     nearby, chance = float((steps <= width).mean()), _chance(n, width)
     lift = (nearby - chance) / (1.0 - chance)
     following = float((steps == 1).any(axis=1).mean())
     sharp = (steps == 1).sum() >= MIN_FOLLOWING_RATIO * (steps == 3).sum()
     if lift < MIN_ORDER_LIFT:
-        yield Finding("order of rows", "The order of the rows says nothing about who is near.", lift)
+        yield Finding("order of rows", "The order of the rows is not related to which points are near.", lift)
     elif following > MIN_FOLLOWING_SHARE and sharp:
         yield Finding(
             "order of rows",
@@ -191,7 +188,7 @@ def order(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "order of rows",
             f"The rows are in an order that shows in the data, like a class, a batch or time: {nearby:.0%} of the "
-            f"neighbors are at most {width:,} rows away, {chance:.0%} by chance{subject.where}.",
+            f"neighbors are at most {width:,} rows away, {chance:.0%} by chance{profile.where}.",
             lift,
             "color the picture by row number; shuffle the rows before you split them",
             "note",
@@ -203,23 +200,204 @@ def _chance(n: int, width: int) -> float:
     return width * (2 * n - width - 1) / (n * (n - 1))
 
 
-def agreement_with_labels(subject: Subject) -> Iterator[Finding]:
+def agreement_with_labels(profile: Subject) -> Iterator[Finding]:
     """How often neighbors share the known labels."""
-    if subject.labels is None or not subject.enough:
+    if profile.labels is None or not profile.enough:
         return
-    codes = np.unique(subject.labels[subject.chosen], return_inverse=True)[1]
+    codes = np.unique(profile.labels[profile.chosen], return_inverse=True)[1]
     if len(np.unique(codes)) < 2:
         return
     frequencies = np.bincount(codes) / len(codes)
     chance = float(np.sum(frequencies**2))
-    k = max(1, min(subject.k, int(np.median(np.bincount(codes)[codes])) // 2))  # more than a class has cannot share it
-    shared = float((codes[subject.neighbors[:, :k]] == codes[:, None]).mean())
+    k = max(1, min(profile.k, int(np.median(np.bincount(codes)[codes])) // 2))  # more than a class has cannot share it
+    shared = float((codes[profile.neighbors[:, :k]] == codes[:, None]).mean())
     lift = (shared - chance) / (1.0 - chance)
-    apart = lift >= MIN_ORDER_LIFT
+    separate = lift >= MIN_ORDER_LIFT
     yield Finding(
         "labels",
-        f"{shared:.0%} of the {k} nearest neighbors share the label, {chance:.0%} by chance{subject.where}.",
+        f"{shared:.0%} of the {k} nearest neighbors share the label, {chance:.0%} by chance{profile.where}.",
         lift,
-        "" if apart else "do not expect the labels to lie apart in a picture of these columns",
-        "fine" if apart else "note",
+        "" if separate else "do not expect the labels to be separate in a picture of these columns",
+        "fine" if separate else "note",
     )
+
+
+MIN_SEPARATE_SHARE = 0.01
+"""Share of the points in the second largest component from which a disconnected graph spoils a picture."""
+MAX_ANTIHUBS_SHARE = 0.5
+"""Share of the points in no list of neighbors without a problem."""
+MIN_HUB_SKEWNESS = 2.0
+"""Skewness of the number of lists with a point, from which there are hubs: 0.1 on a plane, 0.8 for digits and normal
+numbers in 10 columns, 2.2 in 20 and 5.4 in 100."""
+N_HUB_NEIGHBORS = 10
+"""Length of these lists, as in the literature."""
+MAX_DENSITY_RATIO = 8.0
+"""Ratio of the distances to the neighbors in sparse and in dense regions without a note: 1.8 on rolls and for digits,
+4.7 for normal numbers in two columns."""
+DENSITY_QUANTILES = (0.05, 0.95)
+"""Quantiles of these distances in dense and in sparse regions."""
+MIN_CONTRAST = 1.5
+"""Mean distance divided by that to the nearest neighbor below which the nearest is hardly near: 1.25 for normal numbers
+in 100 columns, 1.8 in 20, 3 for digits."""
+N_CONTRAST_POINTS = 200
+"""Points whose distances to all others are averaged."""
+MIN_SEARCH_RECALL = 0.95
+"""Share of the true neighbors that a search must find without a note."""
+
+
+def pieces(profile: Subject) -> Iterator[Finding]:
+    """Components of the graph, the number of neighbors that connects them, and whether to connect them at all."""
+    if not profile.enough:
+        return
+    parts = components(profile.graph)
+    if len(parts) == 1:
+        yield Finding("components", f"The graph of {profile.k} neighbors is connected{profile.where}.", 1)
+        return
+    sizes = ", ".join(f"{len(part):,}" for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
+    gap = _widest_gap(profile, parts)
+    small = len(parts[1]) < MIN_SEPARATE_SHARE * len(profile.chosen)
+    yield Finding(
+        "components",
+        f"The graph of {profile.k} neighbors has {len(parts)} components ({sizes} points); the widest gap between "
+        f"them is {gap:.1f} times the distance between neighbors{profile.where}.",
+        len(parts),
+        _about_components(_connecting(profile.neighbors), gap, small),
+        "note" if small else "problem",
+    )
+
+
+def _about_components(enough: int | None, gap: float, small: bool) -> str:
+    """Return what to do about components that ``enough`` neighbors connect, None for more than were searched."""
+    raising = "raise n_neighbors" if enough is None else f"raise n_neighbors to {enough}"
+    if small:
+        return f"{raising}, or leave out the small components"
+    if enough is not None and gap <= MAX_GAP_RATIO:
+        return f"{raising}, which connects them"
+    return (
+        "treat them as separate groups (disconnected='apart', or a fit for each): their relative position is not in "
+        f"the data at this scale; to join them anyway, {raising}"
+    )
+
+
+def _widest_gap(profile: Subject, parts: list[IntArray]) -> float:
+    """Return the longest of the shortest bridges, over the typical neighbor distance in the components at its ends."""
+    scale = local_scale(profile.graph)
+    typical = np.empty(len(scale))
+    for members in parts:
+        typical[members] = np.median(scale[members])
+    bridges = bridge(profile.graph, profile.points, profile.metric)[1]
+    ends = bridges[:, :2].astype(np.int64)
+    return float((bridges[:, 2] / typical[ends].max(axis=1)).max())
+
+
+def _connecting(neighbors: IntArray) -> int | None:
+    """Return the least number of nearest neighbors whose undirected graph is connected, None beyond the lists."""
+    n, width = neighbors.shape
+    ranks = np.tile(np.arange(1.0, width + 1), n)
+    rows = np.repeat(np.arange(n), width)
+    # The least rank of either direction decides; ranks from the far end make the larger entry the one to keep.
+    graph = csr_array((width + 1 - ranks, (rows, neighbors.ravel())), shape=(n, n))
+    both = csr_array(graph.maximum(graph.T))
+    both.data = width + 1 - both.data
+    tree = minimum_spanning_tree(both)
+    return int(tree.data.max()) if tree.nnz == n - 1 else None
+
+
+def shortcuts(profile: Subject) -> Iterator[Finding]:
+    """Edges that jump between parts that are distant along the data."""
+    if not profile.enough:
+        return
+    shorts = profile.short
+    if not profile.is_short_circuited:
+        sentence = f"No short circuits dominate the graph of {profile.k} neighbors."
+        yield Finding("short circuits", sentence, 0.0)
+        return
+    fewer = MIN_NEIGHBORS_ADVISED <= shorts.n_neighbors < profile.k
+    yield Finding(
+        "short circuits",
+        f"{len(shorts):,} of the {profile.graph.n_edges // 2:,} edges of the graph of {profile.k} neighbors jump "
+        f"between parts that are distant along the data; without them {shorts.affected:.0%} of the distances along it "
+        f"would be longer by a quarter or more{profile.where}.",
+        len(shorts),
+        f"lower n_neighbors to {shorts.n_neighbors}"
+        if fewer
+        else "use more points, or fewer neighbors; no n_neighbors helps against noise as wide as the gaps",
+        "problem",
+    )
+
+
+def hubs(profile: Subject) -> Iterator[Finding]:
+    """Points that are in far more lists of neighbors than others, and points that are in none."""
+    if not profile.enough:
+        return
+    k = min(N_HUB_NEIGHBORS, profile.neighbors.shape[1])
+    occurrences = np.bincount(profile.neighbors[:, :k].ravel(), minlength=len(profile.chosen)).astype(float)
+    spread = float(occurrences.std())
+    skewness = float(((occurrences - k) ** 3).mean() / spread**3) if spread > 0 else 0.0
+    antihubs, largest = float((occurrences == 0).mean()), int(occurrences.max())
+    if skewness < MIN_HUB_SKEWNESS:
+        yield Finding("hubs", f"No points are neighbors of very many others (skewness {skewness:.1f}).", skewness)
+        return
+    yield Finding(
+        "hubs",
+        f"Some points are neighbors of very many: one is in {largest:,} lists of {k} neighbors, and {antihubs:.0%} "
+        f"of the points are in none (skewness {skewness:.1f}){profile.where}.",
+        skewness,
+        "reduce to fewer columns first (PCA), or try metric='cosine'; distrust pictures with a crowded center",
+        "problem" if antihubs > MAX_ANTIHUBS_SHARE else "note",
+    )
+
+
+def density(profile: Subject) -> Iterator[Finding]:
+    """Distances to neighbors that differ between regions."""
+    if not profile.enough:
+        return
+    low, high = np.quantile(profile.lengths[:, profile.k - 1], DENSITY_QUANTILES)
+    ratio = float(high / low)
+    if ratio <= MAX_DENSITY_RATIO:
+        yield Finding("density", f"Neighbors are about equally far everywhere (ratio {ratio:.1f}).", ratio)
+        return
+    yield Finding(
+        "density",
+        f"The density is uneven: neighbors are {ratio:.0f} times as far apart in sparse regions as in dense "
+        f"ones{profile.where}.",
+        ratio,
+        "use a method with a scale for each point (TSNE, UMAP, ConformalIsomap), and neither a radius nor one "
+        "bandwidth for all",
+        "note",
+    )
+
+
+def contrast(profile: Subject) -> Iterator[Finding]:
+    """Whether the nearest neighbor is much nearer than any other point (He, Kumar and Chang's relative contrast)."""
+    if not profile.enough or callable(profile.metric):
+        return
+    rows = random_rows(len(profile.chosen), N_CONTRAST_POINTS, profile.run.rng("contrast"))
+    metric = profile.metric
+    points = profile.points if profile.pairwise or hasattr(profile.points, "tocsr") else profile.points.astype(float)
+    mean = float(distance_rows(points, metric)(rows).sum() / (len(rows) * (len(profile.chosen) - 1)))
+    ratio = mean / float(profile.lengths[rows, 0].mean())
+    if ratio >= MIN_CONTRAST:
+        yield Finding("contrast", f"Nearest neighbors are {ratio:.1f} times nearer than others on average.", ratio)
+        return
+    yield Finding(
+        "contrast",
+        f"Nearest neighbors are hardly nearer than any other points ({ratio:.2f} times){profile.where}: neighbors mean "
+        "little, as in data of very many dimensions.",
+        ratio,
+        "reduce to fewer columns first (PCA, or choose those that matter), or use another metric",
+        "problem",
+    )
+
+
+def recall(profile: Subject) -> Iterator[Finding]:
+    """Whether the neighbor search found most neighbors."""
+    if profile.enough and profile.recall < MIN_SEARCH_RECALL:
+        yield Finding(
+            "search recall",
+            f"The approximate search found {profile.recall:.0%} of the true neighbors{profile.where}: the intrinsic "
+            "dimension is high.",
+            profile.recall,
+            "set search='exact' if individual neighbors matter",
+            "note",
+        )

@@ -1,4 +1,4 @@
-"""The shape of the data: its dimension, noise about it, loops, and whether a surface is closed."""
+"""Checks of the shape of the data: its dimension, noise, loops, and whether a surface is closed."""
 
 from __future__ import annotations
 
@@ -11,33 +11,26 @@ from manifoldry._numerics.elbow import MAX_LOST_VARIANCE
 from manifoldry._numerics.geometry.dimension import N_DIMENSION_NEIGHBORS
 from manifoldry._numerics.patches.advice import MAX_LOOP_DIMENSION, is_loop
 from manifoldry.evaluation.diagnosis._finding import Finding
-from manifoldry.evaluation.diagnosis._outline import Outline
-from manifoldry.evaluation.diagnosis._sheet import Sheet
+from manifoldry.evaluation.diagnosis._outline import Outline, Sheet
 from manifoldry.evaluation.diagnosis._subject import Subject
 from manifoldry.evaluation.dimension import UndecidedError, local
 from manifoldry.methods._base._advice import variance_left_over
 
 MAX_NOISE_DIMENSION = 4
-"""Maximum dimension at which noise is told from more dimensions: 20 neighbors span planes of few dimensions only."""
-
+"""Maximum dimension at which noise is distinguished from more dimensions: 20 neighbors span only few dimensions."""
 N_NOISE_NEIGHBORS = 5
 """The neighbor whose distance noise is compared with."""
-
 MAX_NOISE_RATIO = 0.5
 """Distance off the tangent plane, over that of neighbors, without a note."""
-
 MAX_CLOSED_BORDER, MIN_OPEN_BORDER = 0.1, 0.2
-"""Border points, over those of a disk, up to which a surface is closed, and from which on it is open: 0 to 0.02 on
+"""Border points, relative to a disk, up to which a surface is closed, and from which it is open: 0 to 0.02 on
 spheres and tori, noisy ones too, 0.04 to 0.2 where their density jumps by a factor of 5; 0.24 for normal numbers in two
 columns, 0.3 on a tube three times as long as wide, 0.5 on a hemisphere."""
-
 PLACE_QUANTILES = (0.1, 0.9)
-"""Places of low and of high dimension."""
-
+"""Regions of low and of high dimension."""
 MIN_PLACES_RATIO = 1.8
-"""Ratio of the dimensions at such places from which on they differ: 1.2 on rolls, 1.6 for digits, 2.3 for turned
-objects, of which some have texture and some do not."""
-
+"""Ratio of the dimensions in such regions from which they differ: 1.2 on rolls, 1.6 for digits, 2.3 for images of
+turned objects, some with texture and some without."""
 KIND_WORDS = {
     "curved": ", and neighborhoods are curved",
     "falling": ", more at the scale of near neighbors, as with noise",
@@ -46,94 +39,93 @@ KIND_WORDS = {
 """What the scales of a `dimension.Consensus` show, in short."""
 
 
-def dimension(subject: Subject) -> Iterator[Finding]:
+def dimension(profile: Subject) -> Iterator[Finding]:
     """Measure the dimension of the data."""
-    if not subject.enough:
+    if not profile.enough:
         return
-    found = subject.dimension
-    if found is None:
+    estimate = profile.dimension
+    if estimate is None:
         yield Finding(
-            "dimension", "The dimension cannot be told: too few neighbors are at different distances.", np.nan
+            "dimension", "The dimension cannot be estimated: too few neighbors are at different distances.", np.nan
         )
         return
     yield Finding(
         "dimension",
-        f"The data have about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to "
-        f"{found.high:.1f}){KIND_WORDS.get(found.kind, '')}{subject.where}.",
-        found.measured,
-        _as_components(subject, found.value),
+        f"The data has about {estimate.value} dimension{'s' if estimate.value != 1 else ''} ({estimate.low:.1f} to "
+        f"{estimate.high:.1f}){KIND_WORDS.get(estimate.kind, '')}{profile.where}.",
+        estimate.measured,
+        _as_components(profile, estimate.value),
         "note",
     )
 
 
-def _as_components(subject: Subject, d: int) -> str:
+def _as_components(profile: Subject, d: int) -> str:
     if d <= 2:
-        if any(found.severity == "problem" for found in shape(subject)):
-            return f"n_components={d} does for parts of it; the whole has a shape that no map of {d} dimensions keeps"
+        if any(finding.severity == "problem" for finding in shape(profile)):
+            return f"n_components={d} is enough for parts of it; no map of {d} dimensions keeps the shape of the whole"
         return f"a faithful map needs n_components={d} at least"
-    left = _left_of_the_plane(subject)
-    if left <= MAX_LOST_VARIANCE:
-        return (
-            f"2 principal components keep {1 - left:.0%} of the variance; to keep near neighbors take n_components={d}"
-        )
-    return f"a picture of 2 dimensions cannot keep distances; as features take n_components={d}"
+    residual = _variance_off_plane(profile)
+    if residual <= MAX_LOST_VARIANCE:
+        kept = f"2 principal components keep {1 - residual:.0%} of the variance"
+        return f"{kept}; to keep near neighbors use n_components={d}"
+    return f"a picture of 2 dimensions cannot keep distances; as features use n_components={d}"
 
 
-def _left_of_the_plane(subject: Subject) -> float:
-    """Return the share of the variance off the best plane; 1 where distances are no straight ones."""
-    plain = isinstance(subject.metric, str) and subject.metric == "euclidean"
-    return float(variance_left_over(subject.points)[:2][-1]) if plain else 1.0
+def _variance_off_plane(profile: Subject) -> float:
+    """Return the share of the variance off the best plane; 1 for metrics other than Euclidean."""
+    plain = isinstance(profile.metric, str) and profile.metric == "euclidean"
+    return float(variance_left_over(profile.points)[:2][-1]) if plain else 1.0
 
 
-def varying(subject: Subject) -> Iterator[Finding]:
+def varying(profile: Subject) -> Iterator[Finding]:
     """Find parts of different dimensions."""
-    if not subject.enough:
+    if not profile.enough:
         return
-    width = min(N_DIMENSION_NEIGHBORS, subject.neighbors.shape[1])
-    lists = NeighborGraph.from_rows(subject.neighbors[:, :width], subject.lengths[:, :width])
+    width = min(N_DIMENSION_NEIGHBORS, profile.neighbors.shape[1])
+    lists = NeighborGraph.from_rows(profile.neighbors[:, :width], profile.lengths[:, :width])
     try:
-        found = local(lists)
+        estimate = local(lists)
     except UndecidedError:
         return
-    low, high = np.nanquantile(found.values, PLACE_QUANTILES)
+    low, high = np.nanquantile(estimate.values, PLACE_QUANTILES)
     ratio = float(high / low)
-    if not found.varies or ratio < MIN_PLACES_RATIO:
+    if not estimate.varies or ratio < MIN_PLACES_RATIO:
         yield Finding("dimension by place", "The dimension is about the same everywhere.", ratio)
         return
     yield Finding(
         "dimension by place",
-        f"The dimension differs from place to place: a tenth of the points lie where it is {low:.1f} or less, a tenth "
-        f"where it is {high:.1f} or more{subject.where}.",
+        f"The dimension differs between regions: 10% of the points lie where it is {low:.1f} or less, 10% "
+        f"where it is {high:.1f} or more{profile.where}.",
         ratio,
-        "look at the parts one by one; one n_components does not suit all",
+        "look at the parts one by one; no single n_components suits all",
         "note",
     )
 
 
-def flatness(subject: Subject) -> Iterator[Finding]:
-    """How far points lie off the tangent planes, beside the distance of neighbors: by noise, or because they bend."""
-    sheet = subject.outline.sheet if subject.enough else None
+def flatness(profile: Subject) -> Iterator[Finding]:
+    """How far points lie off the tangent planes, relative to the distance of neighbors: by noise, or by curvature."""
+    sheet = profile.outline.sheet if profile.enough else None
     if sheet is None or sheet.dimension > MAX_NOISE_DIMENSION or sheet.dimension >= sheet.points.shape[1]:
         return
     ratio = float(np.median(sheet.off_plane) / np.median(sheet.lengths[:, N_NOISE_NEIGHBORS - 1]))
-    curved = subject.dimension is not None and subject.dimension.kind == "curved"
+    curved = profile.dimension is not None and profile.dimension.kind == "curved"
     what = "a line" if sheet.dimension == 1 else f"a plane of {sheet.dimension} dimensions"
-    off = f"Points are {ratio:.1f} neighbor distances off {what} in their neighborhoods{subject.outline.where}"
+    off = f"Points are {ratio:.1f} neighbor distances off {what} in their neighborhoods{profile.outline.where}"
     if ratio <= MAX_NOISE_RATIO:
         yield Finding("noise", f"Neighborhoods are flat (points are off by {ratio:.2f} of a neighbor distance).", ratio)
     elif curved:
-        advice = "take fewer neighbors or more points; methods that need flat neighborhoods (LTSA, IPA) miss the bends"
-        yield Finding("curvature", f"{off}: these are bent.", ratio, advice, "note")
+        advice = "use fewer neighbors or more points; methods with flat neighborhoods (LTSA, IPA) miss the curvature"
+        yield Finding("curvature", f"{off}: they are curved.", ratio, advice, "note")
     else:
         advice = "raise n_neighbors until neighborhoods are wider than the noise, or denoise first (PCA)"
-        yield Finding("noise", f"{off}: noise decides who is near.", ratio, advice, "note")
+        yield Finding("noise", f"{off}: noise decides which points are near.", ratio, advice, "note")
 
 
-def shape(subject: Subject) -> Iterator[Finding]:
+def shape(profile: Subject) -> Iterator[Finding]:
     """Rings, closed surfaces, tubes, holes and one-sided strips."""
-    if not subject.enough or subject.dimension is None or subject.dimension.value > MAX_LOOP_DIMENSION:
+    if not profile.enough or profile.dimension is None or profile.dimension.value > MAX_LOOP_DIMENSION:
         return
-    outline, d = subject.outline, subject.dimension.value
+    outline, d = profile.outline, profile.dimension.value
     rings = _rings(outline)
     if rings is not None:
         yield rings
@@ -149,24 +141,25 @@ def shape(subject: Subject) -> Iterator[Finding]:
 
 
 def _turns_over(outline: Outline, d: int) -> bool:
-    """Tell whether a ring is a surface with one side only."""
+    """Whether a ring is a surface with one side only."""
     return d == 2 and not outline.cut and outline.sheet is not None and outline.sheet.one_sided
 
 
 def _closed(outline: Outline, d: int) -> bool:
-    """Tell whether a surface has no border: a thin torus goes around one long loop, as a ring does."""
+    """Whether a surface has no border: a thin torus goes around one long loop, as a ring does."""
     return d == 2 and not outline.cut and outline.sheet is not None and outline.sheet.border_share <= MAX_CLOSED_BORDER
 
 
 def _rings(outline: Outline) -> Finding | None:
-    """Say how many of several pieces are rings, if any is."""
-    pieces = (outline.graph, *outline.others)
-    count = sum(map(is_loop, pieces)) if len(pieces) > 1 else 0
+    """Report how many of several components are rings, if any is."""
+    components = (outline.graph, *outline.others)
+    count = sum(map(is_loop, components)) if len(components) > 1 else 0
     if not count:
         return None
     return Finding(
         "shape",
-        f"{count} of {len(pieces)} pieces {'is a closed ring' if count == 1 else 'are closed rings'}{outline.where}.",
+        f"{count} of {len(components)} components {'is a closed ring' if count == 1 else 'are closed rings'}"
+        f"{outline.where}.",
         count,
         "show each in two dimensions or more; one dimension has to cut them",
         "note",
@@ -174,7 +167,7 @@ def _rings(outline: Outline) -> Finding | None:
 
 
 def _ring(outline: Outline, d: int) -> Finding:
-    advice = "take n_components=2 or more; one dimension has to cut it"
+    advice = "use n_components=2 or more; one dimension has to cut it"
     what = "form a closed ring" if d == 1 else "lie around one large loop, as a ring does, or a sheet with a large hole"
     return Finding("shape", f"The points {what}{outline.where}.", 1, advice, "note")
 
@@ -184,13 +177,13 @@ def _one_sided(outline: Outline) -> Finding:
         "shape",
         f"The surface has only one side, like a Moebius strip, with {_count(outline.n_loops)}{outline.where}.",
         outline.n_loops,
-        "no map of 2 dimensions is faithful: take n_components=3 or more, or leave out a strip to cut it",
+        "no map of 2 dimensions is faithful: use n_components=3 or more, or leave out a strip to cut it",
         "problem",
     )
 
 
 def _surface(outline: Outline, sheet: Sheet) -> Finding:
-    """Tell closed surfaces from open ones, and what is known of the latter by their borders, loops and sides."""
+    """Distinguish closed surfaces from open ones, and describe the latter by their borders, loops and sides."""
     share, count, borders = sheet.border_share, outline.n_loops, sheet.n_borders
     if share <= MAX_CLOSED_BORDER:
         like = "a sphere or a torus" if count == 0 else "a torus" if count == 2 else f"a torus, with {_count(count)}"
@@ -200,7 +193,7 @@ def _surface(outline: Outline, sheet: Sheet) -> Finding:
             f"({int(sheet.border.sum())} of "
             f"{len(sheet.border):,}){outline.where}.",
             share,
-            "no map of 2 dimensions is faithful: take n_components=3, or cut it open (IPA, TSNE)",
+            "no map of 2 dimensions is faithful: use n_components=3, or cut it open (IPA, TSNE)",
             "problem",
         )
     if count and sheet.one_sided:
@@ -211,13 +204,13 @@ def _surface(outline: Outline, sheet: Sheet) -> Finding:
             f"It is not clear whether the surface is closed: few points are at a border ({int(sheet.border.sum())} of "
             f"{len(sheet.border):,}){outline.where}.",
             share,
-            "take more points to tell, or try n_components=3 beside 2",
+            "use more points to decide, or try both n_components=2 and 3",
             "note",
         )
     if not count:
-        seen = f"No hole and no closed surface was seen{outline.where}."
-        whole = "The surface is open, without holes larger than the gaps between points."
-        return Finding("shape", seen if outline.where else whole, share)
+        sampled_text = f"No hole and no closed surface was seen{outline.where}."
+        open_text = "The surface is open, without holes larger than the gaps between points."
+        return Finding("shape", sampled_text if outline.where else open_text, share)
     if borders == count + 1:
         what = "a hole in a sheet, or a tube" if count == 1 else "holes in a sheet"
         return _looped(outline, f"{_count(count)} and {borders} borders: {what}")

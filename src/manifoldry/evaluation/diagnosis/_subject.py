@@ -1,4 +1,4 @@
-"""What is diagnosed: checked rows or distances, a sample of bounded size, and what several checks need, found once."""
+"""The data of a diagnosis: valid rows or distances, a sample of bounded size, and what several checks need."""
 
 from __future__ import annotations
 
@@ -16,64 +16,41 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.scales import in_sentences
 from manifoldry.data._chunked import entries_of, in_blocks, row_blocks, some_rows
-from manifoldry.evaluation.diagnosis._outline import Outline, outline_of
-from manifoldry.evaluation.diagnosis._sheet import N_PLANE_NEIGHBORS, along_surface
+from manifoldry.evaluation.diagnosis._outline import N_PLANE_NEIGHBORS, Outline, along_surface, outline_of
 from manifoldry.evaluation.dimension import Consensus, UndecidedError, consensus
 from manifoldry.graph._engines import unit_rows
-from manifoldry.graph._metrics import row_map
 from manifoldry.graph._operations import distinct_rows, symmetrize
+from manifoldry.graph._pairwise import row_map
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import MIN_AFFECTED_SHARE, ShortCircuits, affected_share, short_circuits
 from manifoldry.methods._base._estimator import CONVERSION_ERRORS
 from manifoldry.methods._base._input import as_table, name_bad_entry
 
 MAX_DIAGNOSED_POINTS = 20_000
-"""Maximum number of points whose neighbors are found; of more a sample stands for all, and findings say so."""
-
+"""Maximum number of points whose neighbors are searched; with more, a sample is used and findings say so."""
 MAX_DIAGNOSED_ENTRIES = 8_000_000
 """Maximum number of entries (rows times columns) of that sample: 64 MB, 10,000 images of 784 pixels."""
-
 MIN_DIAGNOSED_POINTS = 30
-"""Least number of distinct points whose shape anything is said about."""
-
+"""Least number of distinct points whose shape is described."""
 N_LISTED_NEIGHBORS = 30
-"""Neighbors that are found at least, whatever ``n_neighbors``: the connecting number is sought among them."""
-
+"""Least number of neighbors searched: the number that connects the graph is found among them."""
 MAX_SHAPE_POINTS = 3000
-"""Maximum number of points whose loops and borders are looked for; of more a sample stands for all."""
-
+"""Maximum number of points whose loops and borders are searched; with more, a sample is used."""
 N_SHAPE_NEIGHBORS = 10
-"""Neighbors along which loops are sought at most, whatever ``n_neighbors``: a shape belongs to the data."""
-
+"""Most neighbors along which loops are searched: the shape is a property of the data, not of ``n_neighbors``."""
 MIN_ALONG = 0.7
-"""Share of their length in the tangent planes from which on edges lie along the data: half of them have above 0.95 on
-rings, Moebius strips and around holes, below 0.4 between the sheets of rolls, noisy ones too."""
+"""Share of their length in the tangent planes from which edges lie along the data: for half of them above 0.95 on
+rings, Moebius strips and around holes, below 0.4 between the sheets of rolls, also noisy ones."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Checked input of a diagnosis.
+    """Valid input of a diagnosis, and what its checks share, computed once.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n, D)
-        Complete rows, or all distances if ``metric`` is "precomputed".
-    metric : str or callable
-        Which distance is meant.
-    n_neighbors : int
-        The number of neighbors that a method would take.
-    names : tuple of str
-        Names of the columns, as "column 3" where they have none.
-    labels : ndarray of shape (n,), optional
-        Known labels.
-    run : Run
-        Seed and threads.
-    n_incomplete : int
-        Number of rows left out because of missing entries.
-    drawn : str
-        Which sample ``X`` is, of rows that came in blocks.
-    numbers : ndarray of shape (n,), optional
-        Which rows these are of all that came, where some were left out or not drawn.
+    ``X`` (n, D) holds the complete rows, or all distances if ``metric`` is "precomputed"; ``names`` are those of the
+    columns, as "column 3" where they have none. ``n_incomplete`` rows were left out because of missing entries;
+    ``drawn`` describes the sample of chunked data that ``X`` is; ``numbers`` (n,) are the positions of the rows in the
+    input, where some were left out or not drawn.
     """
 
     X: Any
@@ -93,7 +70,7 @@ class Subject:
 
     @property
     def described(self) -> str:
-        """What this is, for the head of a report."""
+        """A description for the head of a report."""
         if self.pairwise:
             return f"{self.n:,} points by their distances"
         drawn = f" ({self.drawn})" if self.drawn else ""
@@ -123,7 +100,7 @@ class Subject:
 
     @cached_property
     def chosen(self) -> IntArray:
-        """The distinct points whose neighbors are found, ascending: all, or a sample of them."""
+        """The distinct points whose neighbors are searched, ascending: all, or a sample of them."""
         first = self._distinct[0]
         width = 1 if self.pairwise else self.X.nnz // self.n + 1 if issparse(self.X) else self.X.shape[1]
         most = min(MAX_DIAGNOSED_POINTS, max(1000, MAX_DIAGNOSED_ENTRIES // width))
@@ -133,18 +110,18 @@ class Subject:
 
     @property
     def chosen_numbers(self) -> IntArray:
-        """The numbers of the chosen points among all rows that came, to be looked up there."""
+        """The positions of the chosen points in the input."""
         return self.chosen if self.numbers is None else self.numbers[self.chosen]
 
     @property
     def where(self) -> str:
-        """In which sample something was found, to be added to a sentence; empty if in all points."""
-        whole = len(self.chosen) == len(self._distinct[0])
-        return "" if whole else f" (in a sample of {len(self.chosen):,} of {self.n:,} rows)"
+        """The sample that a finding is about, to be appended to a text; empty if it is about all points."""
+        complete = len(self.chosen) == len(self._distinct[0])
+        return "" if complete else f" (in a sample of {len(self.chosen):,} of {self.n:,} rows)"
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough distinct points to tell anything about their shape."""
+        """Whether there are enough distinct points to describe their shape."""
         return len(self.chosen) >= MIN_DIAGNOSED_POINTS
 
     @cached_property
@@ -188,7 +165,7 @@ class Subject:
 
     @property
     def k(self) -> int:
-        """The number of neighbors asked for, or as many as there are."""
+        """The number of neighbors, limited to those that were searched."""
         return min(self.n_neighbors, self.neighbors.shape[1])
 
     @cached_property
@@ -201,28 +178,30 @@ class Subject:
     def short(self) -> ShortCircuits:
         """The short circuits of the graph that leave the data, such as from one sheet to the next.
 
-        An edge with a long way around that lies along the data is none: it closes a ring, or passes a hole.
+        An edge with a long detour that lies along the data is not one: it closes a ring, or passes a hole.
         """
-        found = short_circuits(self.graph, self.run)
+        shorts = short_circuits(self.graph, self.run)
         d = 0 if self.dimension is None else self.dimension.value
-        if not len(found) or self.euclidean is None or not 0 < 2 * d <= N_PLANE_NEIGHBORS:
-            return found
-        along = along_surface(self.euclidean, self.neighbors, found.pairs, d)
+        if not len(shorts) or self.euclidean is None or not 0 < 2 * d <= N_PLANE_NEIGHBORS:
+            return shorts
+        along = along_surface(self.euclidean, self.neighbors, shorts.pairs, d)
         if np.median(along) < MIN_ALONG:
-            return found  # those that seem to lie along the data are tilted planes beside the others
+            return shorts  # those that seem to lie along the data have tilted planes next to the others
         steep = along < MIN_ALONG
-        left = replace(found, pairs=found.pairs[steep], lengths=found.lengths[steep], detours=found.detours[steep])
+        remaining = replace(
+            shorts, pairs=shorts.pairs[steep], lengths=shorts.lengths[steep], detours=shorts.detours[steep]
+        )
         if not steep.any():
-            return replace(left, affected=0.0, n_neighbors=self.k)
-        affected = affected_share(self.graph, left.removed_from(self.graph), self.run)
-        return replace(left, affected=affected, n_neighbors=self._least_rank(left.pairs))
+            return replace(remaining, affected=0.0, n_neighbors=self.k)
+        affected = affected_share(self.graph, remaining.removed_from(self.graph), self.run)
+        return replace(remaining, affected=affected, n_neighbors=self._least_rank(remaining.pairs))
 
     def _least_rank(self, pairs: IntArray) -> int:
         """Return the largest number of neighbors with which none of the pairs is in the graph."""
         i, j = pairs.T
         ranks = [np.argmax(self.neighbors[a] == b[:, None], axis=1) for a, b in ((i, j), (j, i))]
         listed = [(self.neighbors[a] == b[:, None]).any(axis=1) for a, b in ((i, j), (j, i))]
-        return int(min(rank[known].min(initial=self.k) for rank, known in zip(ranks, listed, strict=True)))
+        return int(min(rank[mask].min(initial=self.k) for rank, mask in zip(ranks, listed, strict=True)))
 
     @property
     def is_short_circuited(self) -> bool:
@@ -231,11 +210,11 @@ class Subject:
 
     @cached_property
     def outline(self) -> Outline:
-        """The shape of the chosen points, or of some of them, by so few neighbors as it takes."""
+        """The shape of the chosen points, or of some of them, with few neighbors."""
         chosen = self.chosen
         if len(chosen) > MAX_SHAPE_POINTS:
             chosen = np.sort(self.run.rng("points of the shape").choice(chosen, MAX_SHAPE_POINTS, replace=False))
-        where = self.where if len(chosen) == len(self.chosen) else f" (seen in {len(chosen):,} of {self.n:,} rows)"
+        where = self.where if len(chosen) == len(self.chosen) else f" (in {len(chosen):,} of {self.n:,} rows)"
         k = min(N_SHAPE_NEIGHBORS, len(chosen) - 1)
         if len(chosen) == self.n and k == self.n_neighbors:
             return outline_of(self, where)
@@ -244,16 +223,16 @@ class Subject:
 
     @cached_property
     def dimension(self) -> Consensus | None:
-        """The dimension of the data, None where it cannot be told."""
+        """The dimension of the data, None where it cannot be estimated."""
         try:
-            # With the seed itself, so that the answer is the one of `consensus` with the same random_state.
+            # With the seed itself, so that the result equals that of `consensus` with the same random_state.
             return consensus(self.points, metric=self.metric, random_state=self.run.seed, n_jobs=self.run.n_jobs)
         except UndecidedError:
             return None
 
 
 def row_keys(X: FloatArray) -> IntArray:
-    """Return a number of 64 bits for each row, the same for equal rows only, but for one pair in 10^19 by chance.
+    """Return a 64-bit hash of each row; -0.0 and 0.0 are equal.
 
     Examples
     --------
@@ -272,7 +251,7 @@ def row_keys(X: FloatArray) -> IntArray:
 
 
 def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Sequence[str] | None = None) -> Subject:
-    """Return the checked input, without rows that have missing entries, or refuse it."""
+    """Return the valid input, without rows that have missing entries."""
     check.metric(metric, ("precomputed",))
     pairwise = isinstance(metric, str) and metric == "precomputed"
     X = row_blocks(X) if in_blocks(X) else X
@@ -281,7 +260,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
         names = X.feature_names if names is None else names
         X, labels = sample.rows, entries_of(labels, sample, "labels")
     table = as_table(X)
-    called = _names(table, names)
+    columns = _names(table, names)
     rows = given = _numbers(table)
     if labels is not None:
         labels = np.asarray(labels)
@@ -293,8 +272,8 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
         rows = rows[complete]
         labels = None if labels is None else labels[complete]
     if rows.shape[0] < 2:
-        left = f" without missing entries, of {n_incomplete + rows.shape[0]}" if n_incomplete else ""
-        raise ValueError(f"At least 2 rows are needed for a diagnosis; got {rows.shape[0]}{left}: pass more rows.")
+        remark = f" without missing entries, of {n_incomplete + rows.shape[0]}" if n_incomplete else ""
+        raise ValueError(f"At least 2 rows are needed for a diagnosis; got {rows.shape[0]}{remark}: pass more rows.")
     check.integers_kept(table, given)
     check.square_distances(rows) if pairwise else check.distinct_points(rows)
     check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
@@ -303,7 +282,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
         rows,
         metric,
         int(rule.n_neighbors or 0),
-        called,
+        columns,
         labels,
         run,
         n_incomplete,
@@ -322,7 +301,7 @@ def _numbers(table: Any) -> Any:
 
 
 def _complete(rows: Any, pairwise: bool) -> IntArray:
-    """Return the rows without missing entries; of distances nothing may be missing."""
+    """Return the indices of rows without missing entries; distances must be complete."""
     entries = rows.data if issparse(rows) else rows
     if pairwise and issparse(rows):
         raise ValueError(
@@ -337,9 +316,9 @@ def _complete(rows: Any, pairwise: bool) -> IntArray:
 
 
 def _names(table: Any, names: Sequence[str] | None) -> tuple[str, ...]:
-    given = getattr(table, "columns", None) if names is None else list(names)
-    if given is not None and len(given) != table.shape[1]:
-        raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(given)} names.")
-    if given is None:
-        return tuple(f"column {place}" for place in range(table.shape[1]))
-    return in_sentences(given)
+    columns = getattr(table, "columns", None) if names is None else list(names)
+    if columns is not None and len(columns) != table.shape[1]:
+        raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(columns)} names.")
+    if columns is None:
+        return tuple(f"column {index}" for index in range(table.shape[1]))
+    return in_sentences(columns)

@@ -1,14 +1,13 @@
-"""The dimension of data: estimators with intervals, local and by scale, and a consensus that says why."""
+"""The dimension of data: estimators with intervals, local and by scale, and a consensus with reasons."""
 
 from __future__ import annotations
 
 from manifoldry.evaluation.dimension._consensus import consensus
 from manifoldry.evaluation.dimension._elbow import correlation_dimension, residual_variance_elbow
-from manifoldry.evaluation.dimension._estimate import Consensus, DimensionEstimate, UndecidedError
 from manifoldry.evaluation.dimension._likelihood import maximum_likelihood, two_nn
 from manifoldry.evaluation.dimension._local_components import local_pca, simplex_skewness
-from manifoldry.evaluation.dimension._pointwise import LocalDimension, charts, local
-from manifoldry.evaluation.dimension._scale import DimensionByScale, by_scale
+from manifoldry.evaluation.dimension._pointwise import DimensionByScale, LocalDimension, by_scale, charts, local
+from manifoldry.evaluation.dimension._space import Consensus, DimensionEstimate, UndecidedError
 
 __all__ = [
     "Consensus",

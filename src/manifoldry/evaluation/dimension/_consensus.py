@@ -12,26 +12,31 @@ import numpy as np
 from manifoldry._core.run import Run
 from manifoldry._numerics.geometry.dimension import MIN_DISTANCE_SHARE
 from manifoldry.data._chunked import some_rows
-from manifoldry.evaluation.dimension._estimate import (
-    Consensus,
-    DimensionEstimate,
-    UndecidedError,
-    effective_count,
-    gamma_interval,
-)
 from manifoldry.evaluation.dimension._likelihood import fall_by_border, likelihood_of, two_nn_of
 from manifoldry.evaluation.dimension._local_components import planes_of, skewness_of
-from manifoldry.evaluation.dimension._scale import DimensionByScale, by_scale
-from manifoldry.evaluation.dimension._space import MAX_SEARCHED_POINTS, Measured, Space, as_space, distinct, measure
+from manifoldry.evaluation.dimension._pointwise import DimensionByScale, by_scale
+from manifoldry.evaluation.dimension._space import (
+    MAX_SEARCHED_POINTS,
+    Consensus,
+    DimensionEstimate,
+    Measured,
+    Space,
+    UndecidedError,
+    as_space,
+    distinct,
+    effective_count,
+    gamma_interval,
+    measure,
+)
 
 MIN_CONSENSUS_POINTS = 20
-"""Fewer points have no neighborhoods of five that are small beside the whole."""
+"""Least number of points: with fewer, neighborhoods of five are not small."""
 MAX_CONSENSUS_POINTS = 2000
 """Points at which distances to neighbors are measured: the dimension of the smallest scale is then known to 2 %."""
 NEIGHBOR_SHARE = 0.25
-"""Largest share of the points in a neighborhood; a larger one is the whole."""
+"""Largest share of the points in a neighborhood."""
 MAX_DUPLICATE_SHARE = 0.01
-"""Share of the points with a duplicate from which duplicates are left out beforehand."""
+"""Share of the points with a duplicate from which duplicates are dropped."""
 MIN_CURVED_CHANGE = 0.05
 """Rise of the angles' dimension minus the fall of the counts' (in logarithms), beyond one standard error, from which
 neighborhoods are curved: -0.08 to 0.05 on cubes, balls, spheres and Gaussians of 2 to 20 dimensions and 500 or 2,500
@@ -48,26 +53,26 @@ images of digits and garments, whose neighborhoods are curved at every scale the
 MAX_PLANES_APART = 1.12
 """The same for the number of principal directions."""
 MAX_REGULAR_RATIO = 1.25
-"""Ratio of TwoNN to maximum likelihood, in curved data, from which points are spaced regularly, as frames of a film."""
+"""Ratio of TwoNN to maximum likelihood, in curved data, from which points are regularly spaced."""
 MIN_EXTRAPOLATED = 0.75
-"""Least share of the smallest scale's dimension that an extrapolation is believed."""
+"""Least credible extrapolation, as a share of the smallest scale's dimension."""
 MIN_NOISE_FALL = {"falling": 1.25, "apart": 2.0}
 """Ratio of the smallest scale's dimension to that of a plateau at larger ones, from which the plateau is taken and what
 lies below is noise. Where angles and counts are apart, it has to be as clear as noise in all columns makes it."""
 MAX_FALLEN_SHARE = 0.7
-"""Share of the dimension to which larger scales have to fall to be mentioned."""
+"""Share of the dimension below which larger scales are mentioned."""
 MAX_SCALE_POINTS = 500
-"""Points at which the plateau is sought."""
-MAX_TOLD_DIMENSION = 60
-"""Dimensions beyond which the number is not to be taken at its word: a Gaussian of 50 dimensions and 5,000 points is
-found to have 47, one of 784 between 150 and 800."""
+"""Points at which the plateau is searched."""
+MAX_RELIABLE_DIMENSION = 60
+"""Dimensions above which the number is not reliable: a Gaussian of 50 dimensions and 5,000 points is estimated at 47,
+one of 784 between 150 and 800."""
 MODEL_ERROR = 0.05
 """Share by which intervals are widened: the least error of the estimators on flat sets of high dimension."""
 
 
 @dataclass(frozen=True)
 class _Verdict:
-    """What was decided: estimates that count, the mean, reasons, and what else the interval has to reach."""
+    """The decision: estimates that count, their mean, reasons, and what else the interval must contain."""
 
     kind: str
     used: tuple[str, ...]
@@ -77,23 +82,23 @@ class _Verdict:
 
 
 def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_jobs: int | None = None) -> Consensus:
-    """Return one dimension from several estimators, an interval, and sentences that say why.
+    """Return one dimension from several estimators, an interval, and the reasons.
 
     Two kinds of evidence are compared, at several scales: counts (how fast the number of neighbors grows with the
     distance: maximum likelihood and TwoNN) and angles (how nearly orthogonal the directions to neighbors are:
     expected simplex skewness, and principal directions). Borders lower the counts, the more the higher the dimension,
     by an amount that is known for a ball; curvature raises the angles, the more the larger the neighborhoods. So:
 
-    - where both say the same once the border is allowed for, at all scales, they are averaged;
+    - where both agree at all scales once corrected for the border, they are averaged;
     - where the dimension rises with the scale, neighborhoods are curved: the smallest scale counts, and its limit;
-    - where it falls, there is noise at the small scale or pieces are elongated: the larger scale counts;
-    - where angles show more than counts at all scales, neighborhoods are curved at every scale there is: counts
-      count, and the angles are the upper end of the interval.
+    - where it falls, there is noise at the small scale or clusters are elongated: the larger scale counts;
+    - where angles exceed counts at all scales, neighborhoods are curved at every scale: the counts are used, and the
+      angles are the upper end of the interval.
 
     Parameters
     ----------
-    X : array-like, sparse matrix or rows in blocks of shape (n, D), distances of shape (n, n), or NeighborGraph
-        The data; 20 points or more. Of rows in blocks 20,000 are drawn.
+    X : array-like, sparse matrix or chunked data of shape (n, D), distances of shape (n, n), or NeighborGraph
+        The data; 20 points or more. 20,000 rows of chunked data are drawn.
     metric : str or callable
         As in scikit-learn, or "precomputed".
     random_state : None, int, numpy Generator or RandomState
@@ -103,14 +108,14 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
 
     Notes
     -----
-    Thresholds were chosen on known manifolds (References: hein2005, campadelli2015) and judged on others.
+    Thresholds were chosen on known manifolds (References: hein2005, campadelli2015) and tested on others.
 
     Examples
     --------
     >>> import numpy as np
     >>> sheet = np.random.default_rng(0).uniform(size=(1000, 10)) @ np.eye(10, 30)
-    >>> found = consensus(sheet)
-    >>> found.value, found.kind
+    >>> result = consensus(sheet)
+    >>> result.value, result.kind
     (10, 'flat')
     """
     sample = some_rows(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
@@ -118,15 +123,15 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
         agreed = consensus(sample.rows, metric=metric, random_state=random_state, n_jobs=n_jobs)
         return replace(agreed, why=(*agreed.why, f"Measured on {sample.described}."))
     space = as_space(X, metric)
-    found = _measured(space, random_state, n_jobs)
+    measured = _measured(space, random_state, n_jobs)
     repeated: tuple[str, ...] = ()
-    if (found.lengths[:, 0] == 0).mean() > MAX_DUPLICATE_SHARE:
+    if (measured.lengths[:, 0] == 0).mean() > MAX_DUPLICATE_SHARE:
         n, space = space.n_points, distinct(space)
-        found = _measured(space, random_state, n_jobs)
-        repeated = (f"{n - space.n_points:,} of {n:,} points are duplicates of others and were left out.",)
-    evidence = gather(found, Run(random_state, n_jobs))
+        measured = _measured(space, random_state, n_jobs)
+        repeated = (f"{n - space.n_points:,} of {n:,} points are duplicates of others and were dropped.",)
+    evidence = gather(measured, Run(random_state, n_jobs))
     estimates = _named(evidence)
-    verdict = _judge(evidence)
+    verdict = _decide(evidence)
     if verdict.kind in MIN_NOISE_FALL and _falls(evidence):
         scales = by_scale(space, sample=MAX_SCALE_POINTS, random_state=random_state, n_jobs=n_jobs)
         verdict = _above_noise(verdict, scales, estimates)
@@ -151,7 +156,7 @@ def _measured(space: Space, random_state: Any, n_jobs: int | None) -> Measured:
 
 
 def _named(evidence: Evidence) -> dict[str, DimensionEstimate]:
-    known = {
+    estimates = {
         "two_nn": evidence.two_nn,
         "likelihood_zero_scale": evidence.zero_scale,
         "likelihood_few": evidence.few,
@@ -163,12 +168,12 @@ def _named(evidence: Evidence) -> dict[str, DimensionEstimate]:
         "simplex_skewness_many": evidence.angles_many,
         "local_pca": evidence.planes,
     }
-    # An extrapolation that ends below 0 is a sign of too few points, and no dimension.
-    return {name: estimate for name, estimate in known.items() if estimate is not None and estimate.value > 0}
+    # An extrapolation below 0 is a sign of too few points, not a dimension.
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None and estimate.value > 0}
 
 
-def _judge(evidence: Evidence) -> _Verdict:
-    """Return what the scales show and which estimates count."""
+def _decide(evidence: Evidence) -> _Verdict:
+    """Return what the scales show and which estimates are used."""
     if evidence.angles is None or evidence.angles_many is None:
         return _by_counts(evidence)
     change = evidence.growth - evidence.trend
@@ -197,21 +202,19 @@ def _above_noise(verdict: _Verdict, scales: DimensionByScale, estimates: dict[st
     estimates["by_scale"] = DimensionEstimate("by_scale", value, low, high, interval="plateau")
     ranks = scales.n_neighbors[run]
     why = (
-        f"With the scale the dimension falls from {scales.corrected[0]:.1f}, the border allowed for, to {value:.1f}, "
-        f"and stays there from {ranks[0]} to {ranks[-1]} neighbors: above the noise that is the data's own."
+        f"With the scale the dimension falls from {scales.corrected[0]:.1f}, corrected for the border, to {value:.1f}, "
+        f"and stays there from {ranks[0]} to {ranks[-1]} neighbors: above the noise, this is the dimension of the data."
     )
     return _Verdict("falling", ("by_scale",), value, (why,))
 
 
 def _falling_on(verdict: _Verdict, scales: DimensionByScale) -> _Verdict:
-    """Return the verdict with what still larger scales say, where that is much less."""
+    """Return the verdict with the result of still larger scales, where that is much less."""
     least = int(np.argmin(scales.corrected))
     value, k = float(scales.corrected[least]), int(scales.n_neighbors[least])
     if value > MAX_FALLEN_SHARE * verdict.measured:
         return verdict
-    why = (
-        f"It goes on to fall, to {value:.1f} with {k:,} neighbors: if what lies below that scale is noise, that is it."
-    )
+    why = f"It falls further, to {value:.1f} with {k:,} neighbors: if smaller scales are noise, this is the dimension."
     return replace(verdict, why=(*verdict.why, why), reach=(*verdict.reach, float(scales.values[least])))
 
 
@@ -220,8 +223,8 @@ def _flat(evidence: Evidence) -> _Verdict:
     used, values = ["likelihood_border", "simplex_skewness"], [evidence.border.value, evidence.angles.value]
     middle = float(np.mean(values))
     why = (
-        f"Angles between neighbors ({evidence.angles.value:.1f}) and the growth of their number, the border "
-        f"allowed for ({evidence.border.value:.1f}), agree, and neither changes with the scale: neighborhoods are flat."
+        f"Angles between neighbors ({evidence.angles.value:.1f}) and the growth of their number, corrected for "
+        f"the border ({evidence.border.value:.1f}), agree and do not change with the scale: neighborhoods are flat."
     )
     planes = evidence.planes
     if planes is not None and max(planes.value / middle, middle / planes.value) <= MAX_PLANES_APART:
@@ -236,7 +239,7 @@ def _curved(evidence: Evidence) -> _Verdict:
     why = [
         f"With the scale the dimension rises, from {few.value:.1f} with {few.settings['n_neighbors']} neighbors to "
         f"{many.value:.1f} with {many.settings['n_neighbors']} by their number and more by their angles: neighborhoods "
-        "are curved, or reach from one sheet to the next, and the smallest scale counts."
+        "are curved, or reach from one sheet to the next, and the smallest scale is used."
     ]
     two = evidence.two_nn
     if two is not None and two.value <= MAX_REGULAR_RATIO * few.value:
@@ -244,7 +247,7 @@ def _curved(evidence: Evidence) -> _Verdict:
     elif two is not None:
         why.append(
             f"TwoNN ({two.value:.1f}) is left out: first and second neighbors are equally far, as where points are "
-            "spaced regularly (frames of a film, a grid)."
+            "regularly spaced (frames of a video, a grid)."
         )
     zero = evidence.zero_scale
     if zero is not None and zero.value < few.value:
@@ -254,9 +257,11 @@ def _curved(evidence: Evidence) -> _Verdict:
             [*values, max(zero.value, least)],
         )
         if zero.value >= 1:
-            why.append(f"Followed to neighborhoods of no extent it tends to {zero.value:.1f}.")
+            why.append(f"Extrapolated to neighborhoods of size 0 it tends to {zero.value:.1f}.")
         else:
-            why.append("Followed to neighborhoods of no extent it would fall below 1: the points are too few for that.")
+            why.append(
+                "Extrapolated to neighborhoods of size 0 it would be below 1: there are too few points for that."
+            )
     return _Verdict("curved", tuple(names), float(np.mean(values)), tuple(why), tuple(values))
 
 
@@ -266,11 +271,11 @@ def _falling(evidence: Evidence) -> _Verdict:
     why = (
         f"With the scale the dimension falls, from {few.value:.1f} with {few.settings['n_neighbors']} neighbors to "
         f"{many.value:.1f} with {many.settings['n_neighbors']}, more than the border explains: "
-        f"there is noise at the small scale, or pieces are elongated. At the larger, counts ({counts.value:.1f}, the "
-        f"border allowed for) and angles ({angles.value:.1f}) agree."
+        f"there is noise at the small scale, or clusters are elongated. At the larger, counts ({counts.value:.1f}, "
+        f"corrected for the border) and angles ({angles.value:.1f}) agree."
     )
     used = ("likelihood_border_many", "simplex_skewness_many")
-    # The fall may go on at larger scales, and what is taken for noise may be none.
+    # The fall may go on at larger scales, and what looks like noise may not be noise.
     reach = (many.value**2 / max(evidence.some.value, many.value), few.value)
     return _Verdict("falling", used, (counts.value + angles.value) / 2, (why,), reach)
 
@@ -279,8 +284,8 @@ def _apart(evidence: Evidence) -> _Verdict:
     assert evidence.angles is not None
     why = (
         f"Angles between neighbors show {evidence.angles.value:.1f} dimensions, the growth of their number "
-        f"{evidence.border.value:.1f} with the border allowed for ({evidence.some.value:.1f} without): neighborhoods "
-        "are curved or uneven at every scale there is, which raises the angles: the number counts, they are a bound."
+        f"{evidence.border.value:.1f} corrected for the border ({evidence.some.value:.1f} without): neighborhoods "
+        "are curved or uneven at every scale, which raises the angles: the number is used, the angles are a bound."
     )
     return _Verdict(
         "apart", ("maximum_likelihood", "likelihood_border", "simplex_skewness"), evidence.border.value, (why,)
@@ -290,46 +295,44 @@ def _apart(evidence: Evidence) -> _Verdict:
 def _by_counts(evidence: Evidence) -> _Verdict:
     why = (
         f"Only the growth of the number of neighbors is known: {evidence.some.value:.1f}, and "
-        f"{evidence.border.value:.1f} if the data has a border as a ball has."
+        f"{evidence.border.value:.1f} if the data has a border like a ball."
     )
     used = ("maximum_likelihood", "likelihood_border")
     return _Verdict("counts", used, (evidence.some.value + evidence.border.value) / 2, (why,))
 
 
 def _left_out(evidence: Evidence, verdict: _Verdict) -> tuple[str, ...]:
-    """Return why the estimates that differ from the verdict do not count."""
+    """Return why the estimates that differ from the verdict are not used."""
     reasons = list(evidence.refused)
-    if verdict.measured > MAX_TOLD_DIMENSION:
+    if verdict.measured > MAX_RELIABLE_DIMENSION:
         reasons.append(
-            f"So many dimensions cannot be told from {evidence.n_points:,} points: take it for many, not for a number."
+            f"That many dimensions cannot be estimated from {evidence.n_points:,} points: the number only means many."
         )
     some, two, planes = evidence.some, evidence.two_nn, evidence.planes
     if verdict.kind == "flat" and some.value < verdict.measured - 0.5:
         reasons.append(
-            f"Plain maximum likelihood ({some.value:.1f}) falls short in so many dimensions, because neighborhoods of "
+            f"Plain maximum likelihood ({some.value:.1f}) is too low in that many dimensions, because neighborhoods of "
             f"{some.settings['n_neighbors']} of {evidence.n_points:,} points reach the border of the data."
         )
     if verdict.kind == "falling" and two is not None and two.value > verdict.measured * 1.1:
-        reasons.append(f"TwoNN ({two.value:.1f}) is left out: it sees the smallest scale only, where noise is.")
+        reasons.append(f"TwoNN ({two.value:.1f}) is left out: it measures only the smallest scale, where noise is.")
     if "local_pca" not in verdict.used and planes is not None and planes.value > verdict.measured * MAX_PLANES_APART:
         cause = {"falling": "noise and curvature"}.get(verdict.kind, "curvature")
         reasons.append(f"Local PCA ({planes.value:.1f}) is left out: it counts {cause} as directions.")
     return tuple(reasons)
 
 
-# What the consensus looks at: the estimates at several scales, and how they change with the scale.
-
 FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS = 5, 20, 40
 """Scales that are compared; with few points at most a quarter of them."""
 MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS = 20, 80
-"""Neighbors for local principal components, three times the dimension that the angles show."""
+"""Limits of the neighbors for local principal components, three times the dimension by angles."""
 MAX_ANGLE_POINTS = 500
 """Points whose neighborhoods' angles are compared."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Estimates by the number of neighbors, those that could not be made with the reason, and two trends.
+    """Estimates by the number of neighbors, reasons for those that failed, and two trends.
 
     ``trend`` is the fall of maximum likelihood from few to many neighbors, in logarithms, beyond what a ball's border
     explains; ``growth`` the rise of the angles' dimension from 10 to 40. Curvature makes the first negative and the
@@ -353,52 +356,52 @@ class Evidence:
     refused: tuple[str, ...]
 
 
-def gather(found: Measured, run: Run) -> Evidence:
-    """Return the evidence from measured points with as many neighbors as are compared, if there are enough points."""
-    few, some, many = (min(k, found.n_neighbors) for k in (FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS))
+def gather(measured: Measured, run: Run) -> Evidence:
+    """Return the evidence from measured points."""
+    few, some, many = (min(k, measured.n_neighbors) for k in (FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS))
     refused: list[str] = []
-    counts = {k: likelihood_of(found, k) for k in {few, some, many}}
-    border, border_many = (likelihood_of(found, k, border=True) for k in (some, many))
-    near = found.some(MAX_ANGLE_POINTS)
+    counts = {k: likelihood_of(measured, k) for k in {few, some, many}}
+    border, border_many = (likelihood_of(measured, k, border=True) for k in (some, many))
+    near = measured.some(MAX_ANGLE_POINTS)
     least = min(10, some)
     angles = {k: _if_decided(partial(skewness_of, near, k, run), refused) for k in sorted({least, some, many})}
     middle = angles[some]
     planes = None
     if middle is not None:
         wide = int(np.clip(round(3 * middle.value), MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS))
-        planes = planes_of(near, min(wide, found.n_neighbors), run)
+        planes = planes_of(near, min(wide, measured.n_neighbors), run)
     last, first = angles[many], angles[least]
-    shares = few / found.n_points, many / found.n_points
+    shares = few / measured.n_points, many / measured.n_points
     return Evidence(
-        n_points=found.n_points,
+        n_points=measured.n_points,
         few=counts[few],
         some=counts[some],
         many=counts[many],
         border=border,
         border_many=border_many,
-        zero_scale=_if_decided(partial(zero_scale, found), refused),
-        two_nn=_if_decided(partial(two_nn_of, found, 0.0, "likelihood"), refused),
+        zero_scale=_if_decided(partial(zero_scale, measured), refused),
+        two_nn=_if_decided(partial(two_nn_of, measured, 0.0, "likelihood"), refused),
         angles=middle,
         angles_many=last,
         planes=planes,
         trend=float(np.log(counts[few].value / counts[many].value)) - fall_by_border(border.value, *shares),
         trend_error=float(
-            1 / np.sqrt(effective_count((few - 1) * len(found.points), len(found.points), found.n_points))
+            1 / np.sqrt(effective_count((few - 1) * len(measured.points), len(measured.points), measured.n_points))
         ),
         growth=float(np.log(last.value / first.value)) if last is not None and first is not None else 0.0,
         refused=tuple(dict.fromkeys(refused)),
     )
 
 
-def zero_scale(found: Measured) -> DimensionEstimate:
-    r"""Return the dimension extrapolated to neighborhoods of no extent.
+def zero_scale(measured: Measured) -> DimensionEstimate:
+    r"""Return the dimension extrapolated to neighborhoods of size 0.
 
     Where the density is constant the spacings :math:`j \log (T_{j+1} / T_j)` are independent exponential variables of
     rate d, so each rank j has a dimension of its own, :math:`1 / \hat d_j` their mean over the points. Curvature adds a
-    multiple of the squared distance, so the line of :math:`\hat d_j` over the mean :math:`T_j^2` is followed to 0.
+    multiple of the squared distance, so the line of :math:`\hat d_j` over the mean :math:`T_j^2` is extrapolated to 0.
     """
-    k = min(SOME_NEIGHBORS + 1, found.n_neighbors)
-    lengths = found.lengths[:, :k]
+    k = min(SOME_NEIGHBORS + 1, measured.n_neighbors)
+    lengths = measured.lengths[:, :k]
     lengths = lengths[lengths[:, 0] > MIN_DISTANCE_SHARE * lengths[:, -1]]
     ranks = np.arange(1, k)
     means = (ranks * np.log(lengths[:, 1:] / lengths[:, :-1])).mean(axis=0) if len(lengths) else np.zeros(1)
@@ -409,9 +412,9 @@ def zero_scale(found: Measured) -> DimensionEstimate:
     table = np.column_stack([np.ones(k - 1), squares / squares[-1]]) * means[:, None]
     value = float(np.linalg.lstsq(table, np.ones(k - 1), rcond=None)[0][0])
     leverage = float(np.linalg.inv(table.T @ table)[0, 0]) / value**2
-    worth = effective_count(len(lengths), len(lengths), found.n_points) / max(leverage, 1e-12)
+    worth = effective_count(len(lengths), len(lengths), measured.n_points) / max(leverage, 1e-12)
     low, high = gamma_interval(value, worth) if value > 0 else (value, value)
-    return DimensionEstimate("maximum_likelihood", value, low, high, None, found.rows, "theory", {"n_neighbors": 0})
+    return DimensionEstimate("maximum_likelihood", value, low, high, None, measured.rows, "theory", {"n_neighbors": 0})
 
 
 def _if_decided(estimate: Callable[[], DimensionEstimate], refused: list[str]) -> DimensionEstimate | None:

@@ -1,4 +1,4 @@
-"""The dimension at which what is left of the distances no longer falls."""
+"""The dimension at the elbow of the residual variance, and the correlation dimension."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, NeighborGraph
 from manifoldry._numerics.elbow import MIN_BEND, MIN_CURVE_SHARE, elbow, residual_variance
 from manifoldry._numerics.scaling import classical_scaling
-from manifoldry.evaluation.dimension._estimate import NORMAL_QUANTILE, DimensionEstimate, UndecidedError
-from manifoldry.evaluation.dimension._space import Space, as_space, measure
+from manifoldry.evaluation._input import random_rows
+from manifoldry.evaluation.dimension._space import (
+    NORMAL_QUANTILE,
+    DimensionEstimate,
+    Space,
+    UndecidedError,
+    as_space,
+    measure,
+)
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import components, symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
@@ -22,8 +29,8 @@ MAX_ELBOW_POINTS = 800
 MAX_ELBOW_GRAPH_POINTS = 3000
 """Points of the graph that geodesics follow: with 800 of 2,500 its edges would reach from sheet to sheet of a roll."""
 N_ELBOW_DIMENSIONS = 10
-"""Dimensions among which the elbow is sought: the end of the curve is one end of its chord, and with 20 a roll's elbow
-moves from 2 to 3."""
+"""Dimensions among which the elbow is searched: the end of the curve is one end of its chord, and with 20 the elbow of
+a roll moves from 2 to 3."""
 N_ELBOW_NEIGHBORS = 10
 """Neighbors in the graph that geodesics follow."""
 N_HALVES = 4
@@ -45,27 +52,27 @@ def residual_variance_elbow(
     .. math:: 1 - R^2(d_{ij}, |y_i - y_j|), \qquad y \in \mathbb R^1, \mathbb R^2, \dots
 
     with d the geodesic distances along a graph of neighbors, or the given ones; the elbow is the point of the curve, on
-    a logarithmic scale, farthest below its chord. It is a whole number for the data as a whole, at the largest scale:
-    right for a sheet with one extent in all its dimensions, too small for an elongated one, of no meaning for closed
-    surfaces, and refused where the curve has no clear elbow.
+    a logarithmic scale, farthest below its chord. It is an integer for the data as a whole, at the largest scale:
+    right for a sheet of equal extent in all dimensions, too small for an elongated one, meaningless for closed
+    surfaces, and an error where the curve has no clear elbow.
 
     Parameters
     ----------
     X, metric, random_state, n_jobs
-        As in `maximum_likelihood`. Distances are compared of at most 800 points, of the largest
+        As in `maximum_likelihood`. Distances of at most 800 points are compared, from the largest
         component of a graph of at most 3,000.
     geodesic : bool
         Whether distances are geodesic.
     n_neighbors : int, optional
-        Neighbors in the graph; None for 10, or half of fewer points.
+        Neighbors in the graph; None for 10, or half of the points if they are fewer.
     n_dimensions : int
-        Dimensions among which the elbow is sought.
+        Dimensions among which the elbow is searched.
 
     Returns
     -------
     DimensionEstimate
-        ``settings`` has the curve ("residual_variances") and the sentence ("why"). The interval is of the elbows of
-        four random halves of the points.
+        ``settings`` has the curve ("residual_variances") and the reason ("why"). The interval spans the elbows of four
+        random halves of the points.
 
     Notes
     -----
@@ -79,32 +86,32 @@ def residual_variance_elbow(
     """
     space, run = as_space(X, metric), Run(random_state, n_jobs)
     if space.kind == "graph" and not geodesic:
-        raise UndecidedError("A graph of neighbors does not know the other distances; use geodesic=True.")
+        raise UndecidedError("A graph of neighbors does not have the other distances; use geodesic=True.")
     k = min(N_ELBOW_NEIGHBORS, space.n_points // 2) if n_neighbors is None else n_neighbors
     check.integer("n_neighbors", k, 2, space.n_points - 1)
     most = MAX_ELBOW_GRAPH_POINTS if geodesic else MAX_ELBOW_POINTS
     if space.kind != "graph" and space.n_points > most:
-        space = space.subset(np.sort(run.rng("elbow").permutation(space.n_points)[:most]))
+        space = space.subset(random_rows(space.n_points, most, run.rng("elbow")))
     D = _geodesics(space, k, run) if geodesic else space.distances(np.arange(space.n_points))
     width = check.integer("n_dimensions", n_dimensions, 2)
     curve = _curve(D, width, run)
-    found = elbow(curve, "residual variance")
-    d = found.n_components
+    bend = elbow(curve, "residual variance")
+    d = bend.n_components
     if len(curve) > 1 and not _is_clear(curve, d):
         raise UndecidedError(
             f"The residual variance has no clear elbow: it falls from {curve[0]:.2g} with 1 dimension to "
             f"{curve[-1]:.2g} with {len(curve)}; raise n_dimensions, or use another estimator."
         )
     rng = run.rng("elbow halves")
-    halves = [np.sort(rng.permutation(len(D))[: max(4, len(D) // 2)]) for _ in range(N_HALVES)]
+    halves = [random_rows(len(D), max(4, len(D) // 2), rng) for _ in range(N_HALVES)]
     elbows = [elbow(_curve(D[np.ix_(half, half)], width, run), "residual variance").n_components for half in halves]
-    settings = {"geodesic": geodesic, "residual_variances": curve, "why": found.why}
+    settings = {"geodesic": geodesic, "residual_variances": curve, "why": bend.why}
     low, high = min(d, *elbows), max(d, *elbows)
     return DimensionEstimate("residual_variance_elbow", d, low, high, None, None, "halves", settings)
 
 
 def _geodesics(space: Space, k: int, run: Run) -> FloatArray:
-    """Return geodesic distances between the points of the largest component, a sample of them if they are many."""
+    """Return geodesic distances between the points of the largest component, or a sample of them."""
     if space.kind == "graph":
         graph: NeighborGraph = space.points
     else:
@@ -115,7 +122,7 @@ def _geodesics(space: Space, k: int, run: Run) -> FloatArray:
     if len(largest) < 4:
         raise UndecidedError("No component of the neighbor graph has four points; raise n_neighbors.")
     graph = graph.subset(np.sort(largest))
-    sources = np.sort(run.rng("elbow sources").permutation(graph.n_points)[:MAX_ELBOW_POINTS])
+    sources = random_rows(graph.n_points, MAX_ELBOW_POINTS, run.rng("elbow sources"))
     lengths = geodesic_lengths(graph, run, sources)[0]
     return np.asarray(lengths[:, sources], dtype=float)
 
@@ -132,8 +139,6 @@ def _is_clear(curve: FloatArray, d: int) -> bool:
     chord = np.linspace(heights[0], heights[-1], len(heights))
     return bool(chord[d] - heights[d] >= np.log(MIN_BEND))
 
-
-# The correlation dimension: how fast the number of pairs grows with their distance.
 
 CORRELATION_NEIGHBORS = (10, 20)
 """Ranks of the neighbors whose median distances are the two radii: the smallest scale that is not one of noise and has
@@ -167,8 +172,8 @@ def correlation_dimension(
     Returns
     -------
     DimensionEstimate
-        Without local values. The interval is by the jackknife over points, the radii held: the spread of their parts
-        in the slope. It is half as wide again as need be, as the radii follow the points.
+        Without local values. The interval is that of the jackknife over points with fixed radii. It is half as wide
+        again as necessary, because the radii depend on the points.
 
     Notes
     -----
@@ -187,25 +192,25 @@ def correlation_dimension(
     first, last = n_neighbors
     last = check.integer("n_neighbors[1]", last, 2, space.n_points - 1, f" for {space.n_points} points")
     first = check.integer("n_neighbors[0]", first, 1, last - 1, " (below the second)")
-    found = measure(space, last, sample, random_state, n_jobs)
-    radii = np.median(found.lengths[:, [first - 1, last - 1]], axis=0)
+    measured = measure(space, last, sample, random_state, n_jobs)
+    radii = np.median(measured.lengths[:, [first - 1, last - 1]], axis=0)
     if not 0 < radii[0] < radii[1]:
         raise UndecidedError(
-            f"Neighbors number {first} and {last} are at the same median distance (ties or duplicates): take ranks "
-            "farther apart, or drop duplicates."
+            f"Neighbors number {first} and {last} are at the same median distance (ties or duplicates): use ranks "
+            "with a larger difference, or drop duplicates."
         )
-    rows_of, m = found.space.distances, len(found.points)
+    rows_of, m = measured.space.distances, len(measured.points)
     counts: FloatArray = np.concatenate(
-        [_pairs_within(rows_of(found.points[lo : lo + 64]), radii) for lo in range(0, m, 64)]
+        [_pairs_within(rows_of(measured.points[lo : lo + 64]), radii) for lo in range(0, m, 64)]
     )
     means, width = counts.mean(axis=0), float(np.log(radii[1] / radii[0]))
     value = float(np.log(means[1] / means[0])) / width
-    # A pair of two measured points enters with both, so a point's part counts up to twice.
-    parts = (1 + m / found.n_points) * (counts / means) @ np.array([-1.0, 1.0]) / width
+    # A pair of two measured points counts for both, so a point's part counts up to twice.
+    parts = (1 + m / measured.n_points) * (counts / means) @ np.array([-1.0, 1.0]) / width
     reach = NORMAL_QUANTILE * float(parts.std(ddof=1)) / np.sqrt(m)
     settings = {"n_neighbors": (first, last), "radii": (float(radii[0]), float(radii[1]))}
     return DimensionEstimate(
-        "correlation_dimension", value, value - reach, value + reach, None, found.rows, "jackknife", settings
+        "correlation_dimension", value, value - reach, value + reach, None, measured.rows, "jackknife", settings
     )
 
 

@@ -16,8 +16,16 @@ from manifoldry._numerics.geometry.dimension import (
     local_dimensions,
     log_ratios,
 )
-from manifoldry.evaluation.dimension._estimate import DimensionEstimate, UndecidedError, effective_count, gamma_interval
-from manifoldry.evaluation.dimension._space import Measured, as_space, measure, neighbor_count
+from manifoldry.evaluation.dimension._space import (
+    DimensionEstimate,
+    Measured,
+    UndecidedError,
+    as_space,
+    effective_count,
+    gamma_interval,
+    measure,
+    neighbor_count,
+)
 
 DISCARDED_SHARE = 0.1
 """Share of the largest ratios that TwoNN's fit leaves out, as in the paper: there the density changes most."""
@@ -45,16 +53,17 @@ def maximum_likelihood(
     Inverse dimensions are averaged (MacKay and Ghahramani), which hardly depends on k. Local values are
     :math:`(k - 2) / \sum_j \log (T_{ik} / T_{ij})`, unbiased one by one.
 
-    In high dimensions neighborhoods reach the border of the data and the value falls short: 8.2 of a cube of 10
-    dimensions and 2,000 points. With ``border`` it is the dimension of the ball of which the same n and k would say as
-    much, by the volumes of lenses: 9.6 there. That is right for data that ends, and too much for closed surfaces.
+    In high dimensions neighborhoods reach the border of the data and the value is too low: 8.2 for a cube of 10
+    dimensions and 2,000 points. With ``border`` it is the dimension of the ball that would give the same value with the
+    same n and k, by the volumes of lenses: 9.6 there. That is right for data with a border, and too high for closed
+    surfaces.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n, D), distances of shape (n, n), or NeighborGraph
         The data.
     n_neighbors : int, optional
-        Number of neighbors k; None for 20, or half of fewer points.
+        Number of neighbors k; None for 20, or half of the points if they are fewer.
     border : bool
         Whether to correct for the border of the data.
     metric : str or callable
@@ -74,7 +83,7 @@ def maximum_likelihood(
 
     Notes
     -----
-    Duplicates are left out of the lists. References: levina2004, mackay2005
+    Duplicates are not counted as neighbors. References: levina2004, mackay2005
 
     Examples
     --------
@@ -90,25 +99,25 @@ def maximum_likelihood(
     return likelihood_of(measure(space, k, sample, random_state, n_jobs), k, border=border)
 
 
-def likelihood_of(found: Measured, k: int, *, border: bool = False) -> DimensionEstimate:
+def likelihood_of(measured: Measured, k: int, *, border: bool = False) -> DimensionEstimate:
     """Return the estimate by maximum likelihood from the k nearest of measured points."""
-    logs, counts = log_ratios(found.lengths[:, :k])
-    known = counts >= 2
-    total, number = float(logs[known].sum()), float(counts[known].sum())
+    logs, counts = log_ratios(measured.lengths[:, :k])
+    mask = counts >= 2
+    total, number = float(logs[mask].sum()), float(counts[mask].sum())
     if total <= 0:
         raise UndecidedError(
-            f"Of every point the {k} nearest are at one distance (ties or duplicates), which says nothing of the "
+            f"The {k} nearest of every point are at one distance (ties or duplicates), which does not determine the "
             "dimension; raise n_neighbors, or undo the rounding of X."
         )
     value = number / total
-    low, high = gamma_interval(value, effective_count(number, len(found.lengths), found.n_points))
-    local = local_dimensions(found.lengths[:, :k])
+    low, high = gamma_interval(value, effective_count(number, len(measured.lengths), measured.n_points))
+    local = local_dimensions(measured.lengths[:, :k])
     method, settings = "maximum_likelihood", {"n_neighbors": k, "border": border}
     if border:
-        share = k / found.n_points
+        share = k / measured.n_points
         value, low, high = (border_corrected(each, share) for each in (value, low, high))
         local = np.array([border_corrected(each, share) if np.isfinite(each) else np.nan for each in local])
-    return DimensionEstimate(method, value, low, high, local, found.rows, "theory", settings)
+    return DimensionEstimate(method, value, low, high, local, measured.rows, "theory", settings)
 
 
 def two_nn(
@@ -126,11 +135,11 @@ def two_nn(
     Where the density is constant up to the second neighbor, :math:`\mu = T_2 / T_1` has the distribution function
     :math:`F(\mu) = 1 - \mu^{-d}`, whatever the density. The paper's fit is the slope through the origin of
     :math:`-\log(1 - F)` over :math:`\log \mu`, with F the empirical distribution, leaving out the largest ratios. The
-    maximum likelihood counts those as larger than the largest kept:
+    maximum likelihood counts those as larger than the largest one used:
 
     .. math:: \hat d = (m - 1) \Big/ \Big( \sum_{i \le m} \log \mu_{(i)} + (n - m) \log \mu_{(m)} \Big)
 
-    It sees the smallest scale there is, so it is the least biased by curvature and borders, and the most by noise.
+    It measures the smallest scale, so it is the least biased by curvature and borders, and the most by noise.
 
     Parameters
     ----------
@@ -144,11 +153,11 @@ def two_nn(
     Returns
     -------
     DimensionEstimate
-        Without local values: one ratio says nothing.
+        Without local values: one ratio is not enough.
 
     Notes
     -----
-    A duplicate is no neighbor: the two nearest at a distance are taken. References: facco2017, denti2022
+    A duplicate is not a neighbor: the two nearest at a positive distance are used. References: facco2017, denti2022
 
     Examples
     --------
@@ -168,49 +177,49 @@ def two_nn(
     return two_nn_of(measure(space, k, sample, random_state, n_jobs), share, fit)
 
 
-def two_nn_of(found: Measured, discard: float = DISCARDED_SHARE, fit: str = "linear") -> DimensionEstimate:
+def two_nn_of(measured: Measured, discard: float = DISCARDED_SHARE, fit: str = "linear") -> DimensionEstimate:
     """Return TwoNN's estimate from the first two neighbors of measured points that are no duplicates."""
-    logs = np.sort(_first_ratios(found.lengths))
+    logs = np.sort(_first_ratios(measured.lengths))
     n = len(logs)
-    kept = int(n * (1 - discard))
-    logs = logs[:kept]
-    if kept < 3 or logs[-1] <= 0:
+    n_kept = int(n * (1 - discard))
+    logs = logs[:n_kept]
+    if n_kept < 3 or logs[-1] <= 0:
         raise UndecidedError(
             "The two nearest neighbors of nearly every point are at the same distance (ties or duplicates), so their "
-            "ratio says nothing; use maximum_likelihood with more neighbors, or undo the rounding of X."
+            "ratio is undefined; use maximum_likelihood with more neighbors, or undo the rounding of X."
         )
     if fit == "likelihood":
-        value = (kept - 1) / float(logs.sum() + (n - kept) * logs[-1])
-        worth = float(kept)
+        value = (n_kept - 1) / float(logs.sum() + (n - n_kept) * logs[-1])
+        worth = float(n_kept)
     else:
-        steps = np.arange(1, kept + 1) / n
+        steps = np.arange(1, n_kept + 1) / n
         # With nothing left out the last step is 1, whose logarithm is infinite; the paper's plot has no such point.
         heights = -np.log1p(-steps[steps < 1])
         value = float(heights @ logs[: len(heights)] / (logs[: len(heights)] ** 2).sum())
         worth = n / FIT_VARIANCE
-    low, high = gamma_interval(value, effective_count(worth, n, found.n_points))
+    low, high = gamma_interval(value, effective_count(worth, n, measured.n_points))
     settings = {"discard": discard, "fit": fit}
-    return DimensionEstimate("two_nn", value, low, high, None, found.rows, "theory", settings)
+    return DimensionEstimate("two_nn", value, low, high, None, measured.rows, "theory", settings)
 
 
 def _first_ratios(lengths: FloatArray) -> FloatArray:
     """Return log(T_2 / T_1) of the first two proper distances, of the points that have two."""
     largest = lengths.max(axis=1, keepdims=True)
     first = np.argmax(lengths > MIN_DISTANCE_SHARE * largest, axis=1)
-    known = (largest[:, 0] > 0) & (first + 1 < lengths.shape[1])
-    at = np.flatnonzero(known)
-    logs: FloatArray = np.log(lengths[at, first[at] + 1] / lengths[at, first[at]])
+    mask = (largest[:, 0] > 0) & (first + 1 < lengths.shape[1])
+    rows = np.flatnonzero(mask)
+    logs: FloatArray = np.log(lengths[rows, first[rows] + 1] / lengths[rows, first[rows]])
     return logs
 
 
-# What maximum likelihood is expected to say of a ball, where neighborhoods reach over the border.
+# The expected maximum likelihood estimate of a ball, where neighborhoods reach over the border.
 
 N_BORDER_NODES = 12
 """Nodes of the quadratures over the ball and over a neighborhood; 24 change the expectation by less than 2e-4."""
 N_RADIUS_HALVINGS = 40
 """Halvings of the radius that holds k of n points: to 1e-12 of the diameter."""
 MAX_BALL_DIMENSION = 400.0
-"""Dimensions beyond which a correction is not attempted: it would be by more than a factor of 10."""
+"""Dimensions above which no correction is made: it would exceed a factor of 10."""
 N_BALL_DIMENSIONS = 60
 """Dimensions between 1 and the maximum at which the expectation is computed; between them it is interpolated."""
 
@@ -241,7 +250,7 @@ def _cap(plane: FloatArray, radius: Any, dimension: Any) -> FloatArray:
 
 
 def expected_likelihood(dimension: Any, share: float) -> FloatArray:
-    r"""Return what maximum likelihood gives of points uniform in a ball, neighborhoods holding a share k / n of them.
+    r"""Return the maximum likelihood estimate of uniform points in a ball, with neighborhoods of a share k / n of them.
 
     With V(c, r) the share of the ball within r of a point at distance c from its center, and R(c) the radius at which
     that is k / n,
@@ -272,7 +281,7 @@ def expected_likelihood(dimension: Any, share: float) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def ball_curve(share: float) -> tuple[FloatArray, FloatArray]:
-    """Return dimensions of balls, and what maximum likelihood is expected to say of them."""
+    """Return dimensions of balls and their expected maximum likelihood estimates."""
     dimensions = np.geomspace(1.0, MAX_BALL_DIMENSION, N_BALL_DIMENSIONS)
     return dimensions, expected_likelihood(dimensions, share)
 
@@ -285,14 +294,14 @@ def on_curve(value: float, dimensions: FloatArray, expected: FloatArray) -> floa
 
 
 def border_corrected(value: float, share: float) -> float:
-    """Return the dimension of the ball of which maximum likelihood, with neighborhoods of this share, says ``value``.
+    """Return the dimension of the ball whose expected estimate, with neighborhoods of this share, is ``value``.
 
-    What is more than a ball of `MAX_BALL_DIMENSION` would give is returned as that.
+    At most `MAX_BALL_DIMENSION`.
     """
     return on_curve(value, *ball_curve(share))
 
 
 def fall_by_border(dimension: float, few: float, many: float) -> float:
-    """Return the logarithm of the ratio of what a ball is expected to give at a small and at a large share."""
+    """Return the logarithm of the ratio of a ball's expected estimates at a small and at a large share."""
     logs = [np.interp(np.log(dimension), np.log(d), np.log(e)) for d, e in (ball_curve(few), ball_curve(many))]
     return float(logs[0] - logs[1])

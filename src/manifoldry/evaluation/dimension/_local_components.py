@@ -1,4 +1,4 @@
-"""Local principal components: how many directions a neighborhood extends in."""
+"""Estimators from directions in neighborhoods: local principal components and simplex skewness."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from scipy.special import gammaln
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
-from manifoldry.evaluation.dimension._estimate import DimensionEstimate, UndecidedError, mean_of, median_of
-from manifoldry.evaluation.dimension._space import Measured, as_space, measure, neighbor_count
+from manifoldry.evaluation.dimension._space import (
+    DimensionEstimate,
+    Measured,
+    UndecidedError,
+    as_space,
+    mean_of,
+    measure,
+    median_of,
+    neighbor_count,
+)
 
 N_PCA_NEIGHBORS = 40
-"""Neighbors of which principal components are taken: twice the dimension is needed to see it, so 40 see 20."""
+"""Neighbors for principal components: twice the dimension is needed, so 40 are enough for 20."""
 MIN_DIRECTION_SHARE = 0.05
 """A direction counts if its variance is more than this share of the largest (Fukunaga and Olsen)."""
 RULES = ("threshold", "gap", "participation")
@@ -37,16 +45,16 @@ def local_pca(
     those above ``share`` times the first (Fukunaga and Olsen), "gap" those before the largest ratio
     :math:`\lambda_i / \lambda_{i+1}`, and "participation" is :math:`(\sum \lambda)^2 / \sum \lambda^2`.
 
-    A flat piece without noise is told exactly by the threshold, with any border and density, if k is at least twice its
-    dimension. Curvature and noise count as soon as they reach the threshold, 0.22 of the largest deviation. The gap is
-    for noise well below the surface; participation is no count, and below the dimension wherever variances differ.
+    The threshold is exact for flat data without noise, with any border and density, if k is at least twice the
+    dimension. Curvature and noise count once they reach the threshold, 0.22 of the largest deviation. The gap is
+    for noise well below the surface; participation is not a count, and below the dimension wherever variances differ.
 
     Parameters
     ----------
     X, metric, sample, random_state
         As in `maximum_likelihood`; a graph has no angles.
     n_neighbors : int, optional
-        Number of neighbors k; None for 40, or half of fewer points.
+        Number of neighbors k; None for 40, or half of the points if they are fewer.
     rule : {"threshold", "gap", "participation"}
         What counts.
     share : float
@@ -76,21 +84,21 @@ def local_pca(
 
 
 def planes_of(
-    found: Measured, k: int, run: Run, *, rule: str = "threshold", share: float = MIN_DIRECTION_SHARE
+    measured: Measured, k: int, run: Run, *, rule: str = "threshold", share: float = MIN_DIRECTION_SHARE
 ) -> DimensionEstimate:
     """Return the estimate from the k nearest of measured points."""
-    variances = np.maximum(np.linalg.eigvalsh(found.grams(k, run))[:, ::-1], 0.0)
-    known = variances[:, 0] > 0
-    if not known.any():
+    variances = np.maximum(np.linalg.eigvalsh(measured.grams(k, run))[:, ::-1], 0.0)
+    mask = variances[:, 0] > 0
+    if not mask.any():
         raise UndecidedError(
             f"The {k} nearest of every point are its duplicates, so they have no extent; raise n_neighbors or drop the "
             "duplicates."
         )
     local = np.full(len(variances), np.nan)
-    local[known] = _counted(variances[known], rule, share)
+    local[mask] = _counted(variances[mask], rule, share)
     value, low, high = mean_of(local)
     settings = {"n_neighbors": k, "rule": rule, "share": share}
-    return DimensionEstimate("local_pca", value, low, high, local, found.rows, "points", settings)
+    return DimensionEstimate("local_pca", value, low, high, local, measured.rows, "points", settings)
 
 
 def _counted(variances: FloatArray, rule: str, share: float) -> FloatArray:
@@ -99,12 +107,10 @@ def _counted(variances: FloatArray, rule: str, share: float) -> FloatArray:
     if rule == "participation":
         totals: FloatArray = variances.sum(axis=1) ** 2 / (variances**2).sum(axis=1)
         return totals
-    # The mean takes one direction away; what is left at rounding has no gaps among itself.
+    # The mean removes one direction; variances of the size of rounding have no gaps.
     floored = np.maximum(variances[:, :-1], 1e-12 * variances[:, :1])
     return 1.0 + np.argmax(floored[:, :-1] / floored[:, 1:], axis=1)
 
-
-# Expected simplex skewness: how far from orthogonal the directions to neighbors are.
 
 N_SKEWNESS_NEIGHBORS = 20
 """Neighbors whose directions are compared. 10, 20, 40 and 80 give 9.5, 9.4, 9.4 and 9.4 of a cube of 10 dimensions with
@@ -112,7 +118,7 @@ N_SKEWNESS_NEIGHBORS = 20
 MAX_CURVE_DIMENSION = 5000.0
 """End of the calibration curve: angles of this dimension differ from right angles by less than a degree."""
 N_CURVE_NODES = 4000
-"""Places at which the curve is inverted, evenly in its logarithm: to 1e-6 of the dimension between them."""
+"""Nodes at which the curve is inverted, evenly spaced in the logarithm: accurate to 1e-6 of the dimension."""
 
 
 def expected_sine(dimension: Any) -> FloatArray:
@@ -164,19 +170,19 @@ def simplex_skewness(
               \frac{\sum_{i<j} |v_i| |v_j| |\cos\theta_{ij}|}{\sum_{i<j} |v_i| |v_j|},
 
     compared with their expectation in d dimensions (`expected_sine`, `expected_cosine`), which is inverted for real
-    d. Lengths hardly matter, so neither does a border: it is right to 5 % up to 20 dimensions and 500 points. Curvature
-    bends directions apart: it is the first to overestimate where neighborhoods are not flat.
+    d. Lengths and thus borders hardly matter: it is right to 5 % up to 20 dimensions with 500 points. Curvature
+    spreads directions: it is the first to overestimate where neighborhoods are not flat.
 
     Parameters
     ----------
     X, metric, sample, random_state
         As in `maximum_likelihood`; a graph has no angles.
     n_neighbors : int, optional
-        Number of neighbors k; None for 20, or half of fewer points.
+        Number of neighbors k; None for 20, or half of the points if they are fewer.
     version : {"a", "b"}
         Volumes of triangles, or projections.
     corrected : bool
-        Whether to add what the mean takes away: directions from the mean of k points have cosines of mean
+        Whether to correct for the mean: directions from the mean of k points have cosines of mean
         -1 / (k - 1), which lowers the mean sine by about half its square (version a) and is not in the paper's curve.
 
     Returns
@@ -198,13 +204,15 @@ def simplex_skewness(
     check.choice("version", version, ("a", "b"))
     space = as_space(X, metric)
     k = neighbor_count(n_neighbors, N_SKEWNESS_NEIGHBORS, space.n_points, least=4)
-    found = measure(space, k, sample, random_state)
-    return skewness_of(found, k, Run(random_state), version=version, corrected=corrected)
+    measured = measure(space, k, sample, random_state)
+    return skewness_of(measured, k, Run(random_state), version=version, corrected=corrected)
 
 
-def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", corrected: bool = True) -> DimensionEstimate:
+def skewness_of(
+    measured: Measured, k: int, run: Run, *, version: str = "a", corrected: bool = True
+) -> DimensionEstimate:
     """Return the estimate from the k nearest of measured points."""
-    grams = found.grams(k, run)
+    grams = measured.grams(k, run)
     squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2), 0.0)  # a metric need not be Euclidean
     weights = np.sqrt(squares[:, :, None] * squares[:, None, :])
     above = np.triu(np.ones((k, k), dtype=bool), 1)
@@ -213,13 +221,13 @@ def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", correc
     else:
         sizes = np.abs(grams)
     totals = weights[:, above].sum(axis=1)
-    known = totals > 0
-    if not known.any():
+    mask = totals > 0
+    if not mask.any():
         raise UndecidedError(
             f"The {k} nearest of every point are its duplicates, so there are no directions; raise n_neighbors or drop "
             "the duplicates."
         )
-    skewness = np.where(known, sizes[:, above].sum(axis=1) / np.where(known, totals, 1.0), np.nan)
+    skewness = np.where(mask, sizes[:, above].sum(axis=1) / np.where(mask, totals, 1.0), np.nan)
     if corrected and version == "a":
         # E sqrt(1 - (c + m)^2) = E sqrt(1 - c^2) - m^2 / 2 + ..., with m = -1 / (k - 1) the mean of the cosines; as a
         # factor, so that points on a line stay at 0.
@@ -227,12 +235,12 @@ def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", correc
     local = _inverted(skewness, version)
     value, low, high = median_of(local)
     settings = {"n_neighbors": k, "version": version, "corrected": corrected}
-    return DimensionEstimate("simplex_skewness", value, low, high, local, found.rows, "points", settings)
+    return DimensionEstimate("simplex_skewness", value, low, high, local, measured.rows, "points", settings)
 
 
 def _inverted(skewness: FloatArray, version: str) -> FloatArray:
     """Return the dimensions whose expected skewness is the given one, at most `MAX_CURVE_DIMENSION`."""
-    # Near one dimension the curve of version a rises as d - 1, so places are even in the logarithm of that.
+    # Near one dimension the curve of version a rises as d - 1, so nodes are even in the logarithm of that.
     nodes = np.concatenate([[1.0], 1 + np.geomspace(1e-8, MAX_CURVE_DIMENSION - 1, N_CURVE_NODES)])
     if version == "a":
         return np.where(np.isnan(skewness), np.nan, np.interp(skewness, expected_sine(nodes), nodes))

@@ -1,8 +1,7 @@
-"""Measures from the co-ranking matrix: curves over all neighborhood sizes K, and one number from each curve."""
+"""Metrics from the co-ranking matrix: curves over all neighborhood sizes K, and the area under one of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -22,26 +21,7 @@ from manifoldry.graph._pairwise import (
 )
 
 MAX_CORANKING_POINTS = 10_000
-"""Maximum number of points for the whole matrix: 800 MB of counts. The curves need no matrix."""
-
-
-@dataclass(frozen=True)
-class LocalGlobal:
-    """What the curve Q_NX says in three numbers: where local ends, and the means of the curve on both sides.
-
-    Parameters
-    ----------
-    k_max : int
-        The neighborhood size at which the LCMC is largest: as far as this, the embedding keeps more than chance does.
-    q_local : float
-        Mean of Q_NX over K = 1..k_max; 1 is best.
-    q_global : float
-        Mean of Q_NX over K = k_max..n-1; 1 is best.
-    """
-
-    k_max: int
-    q_local: float
-    q_global: float
+"""Maximum number of points for the matrix: 800 MB of counts. The curves need no matrix."""
 
 
 def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int | None = None) -> IntArray:
@@ -85,21 +65,23 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
     if n > MAX_CORANKING_POINTS:
         raise ValueError(
             f"The co-ranking matrix of {n} points would hold {(n - 1) ** 2:,} counts; it is limited to "
-            f"{MAX_CORANKING_POINTS:,} points: take q_nx, r_nx or lcmc, which need no matrix, or fewer points."
+            f"{MAX_CORANKING_POINTS:,} points: use q_nx, r_nx or lcmc, which need no matrix, or fewer points."
         )
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
-    places = np.arange(n - 1) * (n - 1)
+    offsets = np.arange(n - 1) * (n - 1)
 
     def block(lo: int, hi: int) -> IntArray:
         rows = np.arange(lo, hi)
         order = sorted_ranks(distances_to_others(in_x, rows))[0]
         ranks = sorted_ranks(distances_to_others(in_y, rows))[1]
-        return (places + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
+        return (offsets + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
     tasks = run.ranges(n, block_rows(n, X.shape[1]))
-    for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few, so that what waits to be counted stays small
+    for lo, hi in run.ranges(
+        len(tasks), 2 * run.n_jobs
+    ):  # few tasks, so that the entries that wait to be counted stay few
         for entries in run.map(block, tasks[lo:hi], blas=True):
             np.add.at(matrix, entries, 1)
     return matrix.reshape(n - 1, n - 1)
@@ -129,12 +111,12 @@ def q_nx(
     Y : array-like of shape (n, p)
         The embedding, compared by Euclidean distance.
     n_neighbors : int or sequence of int, optional
-        The sizes K at which the curve is wanted; None for all of them, K = 1..n-1 in this order.
+        The sizes K at which to return the curve; None for all of them, K = 1..n-1.
     metric, n_jobs
         As in `rank_measures`.
     sample : int, optional
         Number of points whose ranks among all n points are compared, drawn without replacement: an unbiased estimate
-        of the whole curve; None for all points.
+        of the full curve; None for all points.
     random_state : None, int, numpy Generator or RandomState
         Seed of the sample.
 
@@ -240,40 +222,8 @@ def lcmc(
     0.9
     """
     X, Y = _checked(X, Y, metric, n_neighbors)
-    return _at(lcmc_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
-
-
-def local_global_quality(
-    X: Any,
-    Y: Any,
-    *,
-    metric: str = "euclidean",
-    sample: int | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> LocalGlobal:
-    r"""Return the K at which the LCMC is largest, and the means of Q_NX below and above it.
-
-    .. math:: Q_{local} = \frac{1}{K_{max}} \sum_{K=1}^{K_{max}} Q_{NX}(K), \qquad
-              Q_{global} = \frac{1}{n - K_{max}} \sum_{K=K_{max}}^{n-1} Q_{NX}(K)
-
-    Of several largest values the smallest K counts. A random embedding has small q_local and, because Q_NX(K) is about
-    K / (n - 1), a q_global of one half and more: compare q_global between embeddings only. Parameters are
-    those of `q_nx`.
-
-    References: lee2010
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> local_global_quality(X, 2 * X)
-    LocalGlobal(k_max=1, q_local=1.0, q_global=1.0)
-    """
-    X, Y = _checked(X, Y, metric)
     q = _curve(X, Y, metric, sample, random_state, n_jobs)
-    k_max = int(np.argmax(lcmc_of_q(q))) + 1
-    return LocalGlobal(k_max, float(q[:k_max].mean()), float(q[k_max - 1 :].mean()))
+    return _at(q - np.arange(1, len(q) + 1) / len(q), n_neighbors)
 
 
 def _checked(X: Any, Y: Any, metric: str, n_neighbors: Sizes | None = None, beyond: int = 1) -> tuple[Any, FloatArray]:
@@ -312,14 +262,11 @@ def _at(curve: FloatArray, n_neighbors: Sizes | None) -> Measure:
     return values if np.ndim(n_neighbors) else float(values[0])
 
 
-# Ranks of all points seen from some of them, by sorting, and the curves over all neighborhood sizes.
-
-
 def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the other points of each row in order of (distance, column), and the ranks of all columns, from 1.
 
-    ``distances`` has shape (b, n), infinite at the row's own point only; the order has shape (b, n - 1), the ranks
-    (b, n), with the meaningless rank n of the own point.
+    ``distances`` has shape (b, n), infinite only from a point to itself; the order has shape (b, n - 1), the ranks
+    (b, n), with a meaningless rank n of the point itself.
     """
     order = np.argsort(distances, axis=1)
     ascending = np.take_along_axis(distances, order, axis=1)
@@ -327,16 +274,16 @@ def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
     follows = np.pad(ascending[:, 1:] == ascending[:, :-1], ((0, 0), (1, 0)))
     equal = follows.copy()
     equal[:, :-1] |= follows[:, 1:]
-    if (places := np.flatnonzero(equal)).size:
-        columns, runs = order.ravel(), np.cumsum(~follows.ravel()[places])
-        columns[places] = columns[places][np.lexsort((columns[places], runs))]
+    if (tied := np.flatnonzero(equal)).size:
+        columns, runs = order.ravel(), np.cumsum(~follows.ravel()[tied])
+        columns[tied] = columns[tied][np.lexsort((columns[tied], runs))]
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1), axis=1)
     return order[:, :-1], ranks
 
 
 def worst_ranks(order_x: IntArray, ranks_y: IntArray) -> IntArray:
-    """Return the larger of the ranks in X and in Y of all other points (b, n - 1): the K from which on both know it."""
+    """Return the larger of the ranks in X and in Y of all other points (b, n - 1): the K from which both contain it."""
     return np.maximum(np.arange(1, order_x.shape[1] + 1), np.take_along_axis(ranks_y, order_x, axis=1))
 
 
@@ -355,11 +302,6 @@ def r_of_q(q: FloatArray) -> FloatArray:
     n_others = len(q)
     K = np.arange(1, n_others)
     return (n_others * q[:-1] - K) / (n_others - K)
-
-
-def lcmc_of_q(q: FloatArray) -> FloatArray:
-    """Return the LCMC from Q_NX."""
-    return q - np.arange(1, len(q) + 1) / len(q)
 
 
 def auc_of_r(r: FloatArray) -> float:

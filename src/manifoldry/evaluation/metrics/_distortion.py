@@ -20,7 +20,7 @@ from manifoldry.graph._pairwise import as_pair, nearest_of, sample_rows
 
 @dataclass(frozen=True, repr=False)
 class LocalDistortion:
-    """What an embedding does to the neighborhood of each of m points.
+    """The local distortion of an embedding at each of m points.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def local_distortion(
 
     Notes
     -----
-    Where the data are not p-dimensional (noise, or more dimensions than the embedding has), neighborhoods are flattened
-    before the map is fitted, and the residual is large: stretches then say little.
+    Where the data is not p-dimensional (noise, or more dimensions than the embedding has), neighborhoods are flattened
+    before the map is fitted, and the residual is large: stretches then mean little.
 
     References: tissot1881
 
@@ -119,8 +119,8 @@ def local_distortion(
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> found = local_distortion(X, X * [3.0, 0.5], n_neighbors=5)
-    >>> bool(np.allclose(found.stretches, [3.0, 0.5])), bool(np.allclose(found.areas, 1.5))
+    >>> local = local_distortion(X, X * [3.0, 0.5], n_neighbors=5)
+    >>> bool(np.allclose(local.stretches, [3.0, 0.5])), bool(np.allclose(local.areas, 1.5))
     (True, True)
     """
     check.choice("metric", metric, ("euclidean", "precomputed"))
@@ -131,12 +131,12 @@ def local_distortion(
     k = check.integer("n_neighbors", n_neighbors, q + 1, n - 1, because)
     rows, run = sample_rows(n, sample, random_state), Run(n_jobs=n_jobs)
     near, _ = nearest_of(X, rows, k, run, metric)
-    found = distortions_of(X, [Y], rows, near, metric, run)[0]
-    if np.isnan(found.residuals).all():
+    distortion = distortions_of(X, [Y], rows, near, metric, run)[0]
+    if np.isnan(distortion.residuals).all():
         raise ValueError(
-            f"No point has {k} neighbors that span {q} dimensions; take more neighbors, or drop duplicate rows."
+            f"No point has {k} neighbors that span {q} dimensions; use more neighbors, or drop duplicate rows."
         )
-    return found
+    return distortion
 
 
 def tangent_dimension(X: Any, n_components: int, metric: str) -> int:
@@ -155,7 +155,7 @@ def distortions_of(
     q = tangent_dimension(X, layouts[0].shape[1], metric)
     width = members.shape[1] if metric == "precomputed" else X.shape[1]
 
-    def block(lo: int, hi: int) -> list[tuple[FloatArray, FloatArray]]:
+    def jacobians(lo: int, hi: int) -> list[tuple[FloatArray, FloatArray]]:
         part = members[lo:hi]
         if metric == "precomputed":
             grams = grams_from_distances(X, Stack(rows[lo:hi], part), about_center=False)
@@ -165,9 +165,9 @@ def distortions_of(
         return [_jacobians(values[:, :q], coordinates, _centered(Y[part])) for Y in layouts]
 
     grain = max(1, MAX_STACK_ENTRIES // (members.shape[1] * max(width, members.shape[1])))
-    blocks = run.map(block, run.ranges(len(rows), grain), blas=True)
-    pieces = (zip(*(found[i] for found in blocks), strict=True) for i in range(len(layouts)))
-    return [LocalDistortion(rows, *(np.concatenate(part) for part in piece)) for piece in pieces]
+    blocks = run.map(jacobians, run.ranges(len(rows), grain), blas=True)
+    parts = (zip(*(block[i] for block in blocks), strict=True) for i in range(len(layouts)))
+    return [LocalDistortion(rows, *(np.concatenate(column) for column in part)) for part in parts]
 
 
 def _jacobians(values: FloatArray, coordinates: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -188,9 +188,6 @@ def _centered(rows: FloatArray) -> FloatArray:
     return rows - rows.mean(axis=1, keepdims=True)
 
 
-# Preservation of density: whether points that are crowded in the data are crowded in the embedding.
-
-
 def density_preservation(
     X: Any,
     Y: Any,
@@ -207,8 +204,8 @@ def density_preservation(
               R_X(i) = \frac{1}{k} \sum_{j \in N_X(i)} |x_i - x_j|^2
 
     The local radius is the mean squared distance to the k nearest points, found in each space on its own; the density
-    is a power of it. 0 is chance, and the value of an embedding that draws all points equally dense. Neither the scale
-    of Y nor the unit of X matters.
+    is a power of it. 0 is chance, and the value of an embedding in which all points are equally dense. Neither the
+    scale of Y nor the unit of X matters.
 
     Parameters
     ----------
@@ -260,11 +257,11 @@ def log_radii(radii: FloatArray) -> FloatArray:
 
 
 def density_correlation(radii_x: FloatArray, radii_y: FloatArray) -> float:
-    """Return the correlation of the logarithms of local radii; 0 if all are equal in Y, refused if they are in X."""
+    """Return the correlation of the logarithms of local radii; 0 if all are equal in Y, an error if they are in X."""
     in_x, in_y = log_radii(radii_x), log_radii(radii_y)
     if np.ptp(in_x) <= EQUAL_SHARE:
         raise ValueError(
-            f"All {len(radii_x)} points have the same local radius in X, so there is no density to keep; take another "
+            f"All {len(radii_x)} points have the same local radius in X, so there is no density to keep; use another "
             "n_neighbors."
         )
     return correlation(in_x, in_y) if np.ptp(in_y) > EQUAL_SHARE else 0.0

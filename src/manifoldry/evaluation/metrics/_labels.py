@@ -1,4 +1,4 @@
-"""Measures with labels: are the neighbors of a point in the embedding of its class, and are the classes apart."""
+"""Metrics with labels: are the classes separate in an embedding, and do clusters match classes, planes and graphs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import svdvals
+from scipy.special import xlogy
 
 from manifoldry._core import check
-from manifoldry._core.arrays import refuse_blocks
+from manifoldry._core.arrays import on_host, refuse_blocks
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.graph._operations import label_pieces
 from manifoldry.graph._pairwise import (
-    as_pair,
     as_points,
     block_rows,
     distance_rows,
     distances_to_others,
-    listed_distances,
     nearest,
     nearest_of,
     sample_rows,
@@ -79,9 +80,9 @@ def neighborhood_hit(
     >>> neighborhood_hit([[0.0], [1.0], [2.0], [9.0], [10.0]], ["a", "a", "a", "b", "b"], n_neighbors=1)
     1.0
     """
-    points, known, rows = _prepared(Y, labels, sample, random_state)
+    points, labeled, rows = _prepared(Y, labels, sample, random_state)
     k = check.integer("n_neighbors", n_neighbors, 1, len(points) - 1, f" for {len(points)} labeled points")
-    return float(label_rows(points, known, rows, k, n_jobs)[:, 0].mean())
+    return float(label_rows(points, labeled, rows, k, n_jobs)[:, 0].mean())
 
 
 def label_accuracy(
@@ -108,10 +109,10 @@ def label_accuracy(
     >>> label_accuracy([[0.0], [1.0], [2.0], [9.0], [10.0]], ["a", "a", "a", "b", "a"])
     0.6
     """
-    points, known, rows = _prepared(Y, labels, sample, random_state)
+    points, labeled, rows = _prepared(Y, labels, sample, random_state)
     k = check.integer("n_neighbors", n_neighbors, 1, len(points) - 1, f" for {len(points)} labeled points")
     near, _ = nearest_of(points, rows, k, Run(n_jobs=n_jobs))
-    return float(np.mean(majority(known.classes[near], known.n_classes) == known.classes[rows]))
+    return float(np.mean(majority(labeled.classes[near], labeled.n_classes) == labeled.classes[rows]))
 
 
 def silhouette(
@@ -136,21 +137,21 @@ def silhouette(
     >>> round(silhouette([[0.0], [1.0], [10.0], [11.0]], ["a", "a", "b", "b"]), 4)
     0.8997
     """
-    points, known, rows = _prepared(Y, labels, sample, random_state)
-    return float(label_rows(points, known, rows, 1, n_jobs)[:, 2].mean())
+    points, labeled, rows = _prepared(Y, labels, sample, random_state)
+    return float(label_rows(points, labeled, rows, 1, n_jobs)[:, 2].mean())
 
 
 def read_labels(labels: Any, n: int) -> Labeled:
-    """Return the labeled points and their classes, or refuse the labels."""
+    """Return the labeled points and their classes, from valid labels."""
     names = _as_array(labels)
     if names.shape != (n,):
         raise ValueError(f"labels must be one label for each of {n} points; got shape {names.shape}.")
     points = np.flatnonzero([not _missing(name) for name in names.tolist()])
-    found = names[points]
+    labeled = names[points]
     try:
-        classes = np.unique(found, return_inverse=True)[1]
+        classes = np.unique(labeled, return_inverse=True)[1]
     except TypeError:  # strings and numbers mixed
-        classes = np.unique([f"{type(name).__name__} {name}" for name in found], return_inverse=True)[1]
+        classes = np.unique([f"{type(name).__name__} {name}" for name in labeled], return_inverse=True)[1]
     n_classes = len(np.unique(classes))
     if not 2 <= n_classes < len(points):
         raise ValueError(
@@ -160,30 +161,30 @@ def read_labels(labels: Any, n: int) -> Labeled:
     return Labeled(points, classes)
 
 
-def label_rows(Y: FloatArray, known: Labeled, rows: IntArray, k: int, n_jobs: int | None) -> FloatArray:
+def label_rows(Y: FloatArray, labeled: Labeled, rows: IntArray, k: int, n_jobs: int | None) -> FloatArray:
     """Return, for the labeled points ``rows`` of ``Y``, the columns hit, nearest-neighbor accuracy and silhouette.
 
     ``Y`` holds the labeled points alone.
     """
-    order = np.argsort(known.classes, kind="stable")
-    counts = np.bincount(known.classes)
+    order = np.argsort(labeled.classes, kind="stable")
+    counts = np.bincount(labeled.classes)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     in_y = distance_rows(Y)
     run = Run(n_jobs=n_jobs)
 
     def block(lo: int, hi: int) -> FloatArray:
-        own = known.classes[rows[lo:hi]]
-        away = distances_to_others(in_y, rows[lo:hi])
-        same = known.classes[nearest(away, k)] == own[:, None]
-        away[np.arange(hi - lo), rows[lo:hi]] = 0.0
-        sums = np.add.reduceat(np.take(away, order, axis=1), starts, axis=1)
-        return np.column_stack([same.mean(axis=1), same[:, 0], silhouettes(sums, counts, own)])
+        classes = labeled.classes[rows[lo:hi]]
+        distances = distances_to_others(in_y, rows[lo:hi])
+        same = labeled.classes[nearest(distances, k)] == classes[:, None]
+        distances[np.arange(hi - lo), rows[lo:hi]] = 0.0
+        sums = np.add.reduceat(np.take(distances, order, axis=1), starts, axis=1)
+        return np.column_stack([same.mean(axis=1), same[:, 0], silhouettes(sums, counts, classes)])
 
     return np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True))
 
 
 def majority(votes: IntArray, n_classes: int) -> IntArray:
-    """Return the most frequent class of each row of votes; of equally frequent ones that which comes first."""
+    """Return the most frequent class of each row of votes; among equally frequent ones the first."""
     m = len(votes)
     counts = np.zeros((m, n_classes), dtype=np.int64)
     np.add.at(counts, (np.arange(m)[:, None], votes), 1)
@@ -191,26 +192,26 @@ def majority(votes: IntArray, n_classes: int) -> IntArray:
     return votes[np.arange(m), first]
 
 
-def silhouettes(sums: FloatArray, counts: IntArray, own: IntArray) -> FloatArray:
+def silhouettes(sums: FloatArray, counts: IntArray, classes: IntArray) -> FloatArray:
     """Return silhouettes from the sums of distances (b, c) to each class; 0 for the only point of its class."""
-    at = np.arange(len(own)), own
-    inside = sums[at] / np.maximum(counts[own] - 1, 1)
+    at = np.arange(len(classes)), classes
+    inside = sums[at] / np.maximum(counts[classes] - 1, 1)
     means = sums / counts
     means[at] = np.inf
     outside = means.min(axis=1)
     larger = np.maximum(inside, outside)
-    found = (outside - inside) / np.where(larger > 0, larger, 1.0)
-    return np.where(counts[own] > 1, found, 0.0)
+    values = (outside - inside) / np.where(larger > 0, larger, 1.0)
+    return np.where(counts[classes] > 1, values, 0.0)
 
 
 def _prepared(Y: Any, labels: Any, sample: int | None, random_state: Any) -> tuple[FloatArray, Labeled, IntArray]:
     Y = as_points("Y", Y)
-    known = read_labels(labels, len(Y))
-    return Y[known.points], known, sample_rows(len(known.points), sample, random_state)
+    labeled = read_labels(labels, len(Y))
+    return Y[labeled.points], labeled, sample_rows(len(labeled.points), sample, random_state)
 
 
 def _missing(name: Any) -> bool:
-    """Whether a label is None, NaN, NaT or pandas.NA: what does not equal itself or cannot tell."""
+    """Whether a label is None, NaN, NaT or pandas.NA: not equal to itself, or not comparable."""
     try:
         return name is None or bool(name != name)
     except TypeError:
@@ -218,102 +219,173 @@ def _missing(name: Any) -> bool:
 
 
 def _as_array(labels: Any) -> Array:
-    """Return labels as an array that keeps what they are: lists of several types become arrays of objects."""
+    """Return labels as an array that keeps their types: mixed lists become arrays of objects."""
     refuse_blocks(labels, "labels")
     if isinstance(labels, (list, tuple)) and len({type(name) for name in labels}) > 1:
-        held = np.empty(len(labels), dtype=object)
-        held[:] = labels
-        return held
+        objects = np.empty(len(labels), dtype=object)
+        objects[:] = labels
+        return objects
     return np.asarray(labels)
 
 
-# Accuracy of random triplets: whether the nearer of two points is still the nearer one.
+# Clusterings: agreement with classes, error of affine subspaces, connected clusters.
 
 
-def triplet_accuracy(
-    X: Any,
-    Y: Any,
-    *,
-    n_triplets: int = 50,
-    metric: str = "euclidean",
-    sample: int | None = 1000,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> float:
-    r"""Return the share of random triplets whose order of distances is kept: 1 is best, 1/2 is chance.
+def purity(labels: Any, classes: Any) -> float:
+    r"""Return the purity: the share of points in the most frequent class of their cluster.
 
-    A triplet is a point i and two other points j and l. It is kept if the nearer of the two in X is the nearer in Y:
+    .. math:: \frac1n \sum_{\ell} \max_g |C_\ell \cap L_g|
 
-    .. math:: \operatorname{sign}(|x_i - x_j| - |x_i - x_l|) = \operatorname{sign}(|y_i - y_j| - |y_i - y_l|)
-
-    Far pairs are the most, so this measures the layout as a whole, not the neighbors. Over all triplets it is
-    the mean over i of (1 + tau_i) / 2, with Kendall's tau between the distances from i in X and in Y.
+    1 if every cluster holds one class only; never below the share of the largest class.
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
-        The data, or the distances between the points.
-    Y : array-like of shape (n, p)
-        The embedding, compared by Euclidean distance.
-    n_triplets : int
-        Number of triplets per point i, drawn with replacement.
-    sample : int, optional
-        Number of points i, drawn without replacement; None for all points.
-    metric, n_jobs
-        As in `rank_measures`.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the points and the triplets.
+    labels : array-like of shape (n,)
+        The cluster of each point, numbers or strings.
+    classes : array-like of shape (n,)
+        The class of each point; there may be more or fewer classes than clusters.
 
     Notes
     -----
-    A triplet with equal distances in X has no order to keep and is left out. One with equal distances in Y alone
-    counts one half, as a guess would: an embedding that collapses to a point has accuracy 1/2.
+    References: khajehpour2013 (equation 4.18), manning2008
 
-    References: wang2021
+    Examples
+    --------
+    >>> purity([0, 0, 0, 1, 1], ["a", "a", "b", "b", "b"])
+    0.8
+    """
+    counts = _contingency(labels, classes)
+    return float(counts.max(axis=1).sum() / counts.sum())
+
+
+def nmi(labels: Any, classes: Any) -> float:
+    r"""Return the normalized mutual information of clusters and classes.
+
+    .. math:: \frac{2\, I(C; L)}{H(C) + H(L)}, \qquad
+        I(C; L) = \sum_{\ell, g} \frac{|C_\ell \cap L_g|}{n} \log \frac{n\, |C_\ell \cap L_g|}{|C_\ell|\, |L_g|}
+
+    Between 0 (independent) and 1 (the same partition). For one cluster and one class it is 1.
+
+    Parameters
+    ----------
+    labels, classes
+        As in `purity`; the measure is symmetric in them.
+
+    Notes
+    -----
+    References: khajehpour2013 (equations 4.19 to 4.21), manning2008
+
+    Examples
+    --------
+    >>> nmi([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    """
+    shares = _contingency(labels, classes)
+    shares = shares / shares.sum()
+    joint, of_labels, of_classes = (_entropy(part) for part in (shares, shares.sum(axis=1), shares.sum(axis=0)))
+    if of_labels + of_classes == 0:
+        return 1.0
+    # I = H(C) + H(L) - H(C, L); rounding may move it slightly out of its bounds.
+    return float(np.clip(2.0 * (of_labels + of_classes - joint) / (of_labels + of_classes), 0.0, 1.0))
+
+
+def subspace_error(X: Any, labels: Any, n_components: int, *, per_point: bool = False) -> float:
+    r"""Return the sum of squared distances of all points to the best affine subspace of their cluster.
+
+    .. math:: \phi_{rec} = \sum_{\ell} \min_{b,\, U^T U = I} \sum_{i \in C_\ell} |(I - U U^T)(x_i - b)|^2
+
+    The best affine subspace of r dimensions passes through the cluster's mean along its first r principal directions,
+    so each term is the sum of squares of the singular values after the r-th. With r = 0 it is the objective of k-means.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points.
+    labels : array-like of shape (n,)
+        The cluster of each point.
+    n_components : int
+        Dimension r of the subspaces.
+    per_point : bool
+        Divide by n.
+
+    Notes
+    -----
+    References: khajehpour2013 (equation 4.7)
 
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> triplet_accuracy(X, 2 * X)
-    1.0
+    >>> line = np.arange(6.0)[:, None] * [1.0, 2.0]
+    >>> round(subspace_error(line, [0, 0, 0, 1, 1, 1], 1), 12)
+    0.0
+    >>> round(subspace_error(line, [0, 0, 0, 1, 1, 1], 0), 12)
+    20.0
     """
-    X, Y = as_pair(X, Y, metric)
-    n = len(Y)
-    check.enough_points(n, 3)
-    per_row = check.integer("n_triplets", n_triplets, 1)
-    run = Run(random_state, n_jobs)
-    rows = sample_rows(n, sample, random_state)
-    triplets = draw_triplets(n, rows, per_row, run.rng("triplets"))
-    columns = triplets.reshape(len(rows), -1)
-    before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
-    kept, decided = order_sums(before, after).sum(axis=0)
-    if decided == 0:
-        raise ValueError(
-            f"None of the {len(rows) * per_row} triplets has two different distances in X: the points are all equally "
-            "far apart, or too few triplets were drawn."
-        )
-    return float(kept / decided)
+    points = as_points("X", X)
+    names = _partition("labels", labels, len(points), "the points of X")
+    r = check.integer("n_components", n_components, 0)
+    clusters = (points[names == name] for name in range(names.max() + 1))
+    error = sum(_residual(members - members.mean(axis=0), r) for members in clusters)
+    return float(error / len(points) if per_point else error)
 
 
-def draw_triplets(n: int, rows: IntArray, per_row: int, rng: np.random.Generator) -> IntArray:
-    """Return for each row pairs (m, per_row, 2) of different points, neither the row's own."""
-    first = rng.integers(n - 1, size=(len(rows), per_row))
-    second = rng.integers(n - 2, size=(len(rows), per_row))
-    second += second >= first
-    pairs = np.stack([first, second], axis=2)
-    return pairs + (pairs >= rows[:, None, None])
+def nonlocalized(labels: Any, graph: Any) -> Array:
+    """Return the labels of the clusters that are not connected in the neighbor graph.
+
+    A cluster is localized if the subgraph of its points is connected.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        The cluster of each point.
+    graph : NeighborGraph or sparse matrix of shape (n, n)
+        The neighbor graph; directions of edges are ignored, stored zeros are edges.
+
+    Returns
+    -------
+    ndarray
+        The labels, ascending.
+
+    Notes
+    -----
+    References: khajehpour2013 (section 4.3.5)
+
+    Examples
+    --------
+    >>> from scipy.sparse import diags_array
+    >>> path = diags_array([1.0, 1.0, 1.0], offsets=1, shape=(4, 4))
+    >>> nonlocalized([0, 1, 1, 0], path).tolist()
+    [0]
+    """
+    refuse_blocks(graph, "graph")
+    graph = graph if isinstance(graph, NeighborGraph) else NeighborGraph.from_sparse(graph)
+    names = _partition("labels", labels, graph.n_points, "the points of the graph")
+    _, owners = label_pieces(names, graph)
+    return np.unique(np.asarray(labels))[np.bincount(owners) > 1]
 
 
-def triplet_sums(from_x: FloatArray, from_y: FloatArray, triplets: IntArray) -> FloatArray:
-    """Return per row (b, 2) how many triplets are kept, a tie in Y as one half, and how many have an order in X."""
-    columns = triplets.reshape(len(triplets), -1)
-    return order_sums(*(np.take_along_axis(distances, columns, axis=1) for distances in (from_x, from_y)))
+def _residual(centered: FloatArray, r: int) -> float:
+    return float(np.sum(svdvals(centered, overwrite_a=True)[r:] ** 2))
 
 
-def order_sums(before: FloatArray, after: FloatArray) -> FloatArray:
-    """Return the sums from the two distances of each triplet side by side, (b, 2 t) in X and in Y."""
-    in_x, in_y = (np.sign(distances[:, ::2] - distances[:, 1::2]) for distances in (before, after))
-    # The product of the signs is 1 (kept), -1 (exchanged), or 0 (undecided); of those with an order in X.
-    decided = np.count_nonzero(in_x, axis=1)
-    return np.stack([(decided + (in_x * in_y).sum(axis=1)) / 2, decided], axis=1)
+def _entropy(shares: FloatArray) -> float:
+    return float(-xlogy(shares, shares).sum())
+
+
+def _contingency(labels: Any, classes: Any) -> Array:
+    """Return the contingency table of clusters (rows) and classes (columns)."""
+    refuse_blocks(classes, "classes")
+    n = np.size(classes)
+    rows, columns = _partition("labels", labels, n, "classes"), _partition("classes", classes, n, "itself")
+    width = columns.max() + 1
+    return np.bincount(rows * width + columns, minlength=(rows.max() + 1) * width).reshape(-1, width)
+
+
+def _partition(name: str, labels: Any, n: int, alike: str) -> Array:
+    """Return valid labels as integers from 0."""
+    labels = np.asarray(on_host(labels, name))
+    if labels.ndim != 1 or not labels.size:
+        raise ValueError(f"{name} must be a list of n > 0 labels, one per point; got shape {labels.shape}.")
+    if len(labels) != n:
+        raise ValueError(f"{name} must have one entry for each of {alike}; got {len(labels)} for {n}.")
+    return np.unique(labels, return_inverse=True)[1]

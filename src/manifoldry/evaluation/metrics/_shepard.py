@@ -1,4 +1,4 @@
-"""Distances before and after: Shepard's diagram as data, and the correlation with geodesic distances."""
+"""Distances before and after: Shepard's diagram, the correlation with geodesic distances, and the order of triplets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from manifoldry.graph._pairwise import as_pair, block_rows, distance_rows, liste
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 N_SHEPARD_POINTS = 1000
-"""Number of points whose pairs are drawn: more than any picture needs, and as in `metrics.score`."""
-
+"""Number of points whose pairs are drawn, as in `metrics.score`."""
 MAX_GEODESIC_PAIRS = 10_000_000
 """Maximum number of pairs of a geodesic correlation, which ranks them together: about 700 MB."""
+EQUAL_SHARE = 1e-9
+"""Relative differences of distances that count as none: distances from inner products have few digits."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +52,7 @@ class Shepard:
     nonmetric_stress_1: float
 
     def __repr__(self) -> str:
-        """Return the figures in one line."""
+        """Return the metrics in one line."""
         return (
             f"Shepard({len(self.before):,} pairs: pearson={self.pearson:.4f}, spearman={self.spearman:.4f}, "
             f"nonmetric_stress_1={self.nonmetric_stress_1:.4f})"
@@ -68,8 +69,8 @@ class GeodesicCorrelation:
         Correlation of the distances, and of their ranks, over all pairs that a path joins; 1 is best, 0 if all
         distances in the embedding are equal.
     connected : float
-        Share of the pairs that a path joins. Below 1 the graph is in pieces, and nothing is said of how the embedding
-        places them.
+        Share of the pairs that a path joins. Below 1 the graph is not connected, and the positions of its components
+        relative to each other are not evaluated.
     pearson_error, spearman_error : float
         Standard errors of the sample of sources; 0 if every point is a source.
     """
@@ -99,8 +100,8 @@ def shepard_diagram(
     Y : array-like of shape (n, p)
         The embedding, compared by Euclidean distance.
     n_pairs : int
-        Number of pairs: all i < j if there are no more; else of up to 1000 points, drawn without replacement, each with
-        equally many others.
+        Number of pairs: all i < j if there are no more; otherwise pairs of up to 1000 points, drawn without
+        replacement, each with the same number of others.
     metric, n_jobs
         As in `rank_measures`.
     random_state : None, int, numpy Generator or RandomState
@@ -108,7 +109,7 @@ def shepard_diagram(
 
     Notes
     -----
-    ``plt.plot(found.before, found.after, ".")`` and ``plt.plot(found.before, found.fitted)`` draw the diagram.
+    ``plt.plot(pairs.before, pairs.after, ".")`` and ``plt.plot(pairs.before, pairs.fitted)`` draw the diagram.
 
     References: shepard1962, kruskal1964
 
@@ -122,13 +123,13 @@ def shepard_diagram(
     X, Y = as_pair(X, Y, metric)
     n = len(Y)
     n_pairs = check.integer("n_pairs", n_pairs, 3)
-    whole = n * (n - 1) // 2 <= n_pairs
-    rows = sample_rows(n, None if whole else min(N_SHEPARD_POINTS, n_pairs), random_state)
+    every = n * (n - 1) // 2 <= n_pairs
+    rows = sample_rows(n, None if every else min(N_SHEPARD_POINTS, n_pairs), random_state)
     run = Run(random_state, n_jobs)
-    columns = pair_columns(n, rows, n - 1 if whole else -(-n_pairs // len(rows)), run.rng("pairs"))
+    columns = pair_columns(n, rows, n - 1 if every else -(-n_pairs // len(rows)), run.rng("pairs"))
     before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
     pairs = np.broadcast_to(rows[:, None], columns.shape), columns
-    once = columns > rows[:, None] if whole else np.ones(columns.shape, dtype=bool)
+    once = columns > rows[:, None] if every else np.ones(columns.shape, dtype=bool)
     return shepard_of(before[once], after[once], pairs[0][once], pairs[1][once])
 
 
@@ -166,8 +167,8 @@ def geodesic_correlation(
 
     Notes
     -----
-    Where the graph is in pieces, only pairs inside a piece have a geodesic distance and are counted; ``connected`` is
-    their share, and the distances between pieces are not judged. No bridges are built: their lengths would be made up.
+    Where the graph is not connected, only pairs inside a component have a geodesic distance and are counted;
+    ``connected`` is their share. No bridges are built, because their lengths would be arbitrary.
 
     References: tenenbaum2000
 
@@ -176,8 +177,8 @@ def geodesic_correlation(
     >>> import numpy as np
     >>> t = np.linspace(0.0, 3.0, 100)
     >>> arc = np.column_stack([np.cos(t), np.sin(t)])
-    >>> found = geodesic_correlation(arc, t[:, None], n_neighbors=2)
-    >>> round(found.pearson, 9), found.connected
+    >>> result = geodesic_correlation(arc, t[:, None], n_neighbors=2)
+    >>> round(result.pearson, 9), result.connected
     (1.0, 1.0)
     """
     X, Y = as_pair(X, Y, metric)
@@ -187,7 +188,7 @@ def geodesic_correlation(
     if len(sources) * n > MAX_GEODESIC_PAIRS:
         raise ValueError(
             f"{len(sources):,} sources of {n:,} points make {len(sources) * n:,} pairs; they are limited to "
-            f"{MAX_GEODESIC_PAIRS:,}: take sample={MAX_GEODESIC_PAIRS // n}."
+            f"{MAX_GEODESIC_PAIRS:,}: pass sample={MAX_GEODESIC_PAIRS // n}."
         )
     run = Run(random_state, n_jobs)
     geodesics = geodesic_rows(X, sources, n_neighbors, metric, run)
@@ -196,6 +197,95 @@ def geodesic_correlation(
         run.map(lambda lo, hi: in_y(sources[lo:hi]), run.ranges(len(sources), block_rows(n)), blas=True)
     )
     return geodesic_of(geodesics, distances, sources)
+
+
+def triplet_accuracy(
+    X: Any,
+    Y: Any,
+    *,
+    n_triplets: int = 50,
+    metric: str = "euclidean",
+    sample: int | None = 1000,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> float:
+    r"""Return the share of random triplets whose order of distances is kept: 1 is best, 1/2 is chance.
+
+    A triplet is a point i and two other points j and l. It is kept if the nearer of the two in X is the nearer in Y:
+
+    .. math:: \operatorname{sign}(|x_i - x_j| - |x_i - x_l|) = \operatorname{sign}(|y_i - y_j| - |y_i - y_l|)
+
+    Most pairs are far, so this measures the layout as a whole, not the neighbors. Over all triplets it is
+    the mean over i of (1 + tau_i) / 2, with Kendall's tau between the distances from i in X and in Y.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    n_triplets : int
+        Number of triplets per point i, drawn with replacement.
+    sample : int, optional
+        Number of points i, drawn without replacement; None for all points.
+    metric, n_jobs
+        As in `rank_measures`.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the points and the triplets.
+
+    Notes
+    -----
+    A triplet with equal distances in X has no order to keep and is left out. One with equal distances in Y alone
+    counts one half, as a guess would: an embedding that collapses to a point has accuracy 1/2.
+
+    References: wang2021
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> triplet_accuracy(X, 2 * X)
+    1.0
+    """
+    X, Y = as_pair(X, Y, metric)
+    n = len(Y)
+    check.enough_points(n, 3)
+    per_row = check.integer("n_triplets", n_triplets, 1)
+    run = Run(random_state, n_jobs)
+    rows = sample_rows(n, sample, random_state)
+    triplets = draw_triplets(n, rows, per_row, run.rng("triplets"))
+    columns = triplets.reshape(len(rows), -1)
+    before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
+    kept, decided = order_sums(before, after).sum(axis=0)
+    if decided == 0:
+        raise ValueError(
+            f"None of the {len(rows) * per_row} triplets has two different distances in X: all points are equally far "
+            "from each other, or n_triplets is too small; check X, or raise n_triplets."
+        )
+    return float(kept / decided)
+
+
+def draw_triplets(n: int, rows: IntArray, per_row: int, rng: np.random.Generator) -> IntArray:
+    """Return for each row pairs (m, per_row, 2) of different points other than the row's point."""
+    first = rng.integers(n - 1, size=(len(rows), per_row))
+    second = rng.integers(n - 2, size=(len(rows), per_row))
+    second += second >= first
+    pairs = np.stack([first, second], axis=2)
+    return pairs + (pairs >= rows[:, None, None])
+
+
+def triplet_sums(from_x: FloatArray, from_y: FloatArray, triplets: IntArray) -> FloatArray:
+    """Return per row (b, 2) how many triplets are kept, a tie in Y as one half, and how many have an order in X."""
+    columns = triplets.reshape(len(triplets), -1)
+    return order_sums(*(np.take_along_axis(distances, columns, axis=1) for distances in (from_x, from_y)))
+
+
+def order_sums(before: FloatArray, after: FloatArray) -> FloatArray:
+    """Return the sums from the two distances of each triplet side by side, (b, 2 t) in X and in Y."""
+    in_x, in_y = (np.sign(distances[:, ::2] - distances[:, 1::2]) for distances in (before, after))
+    # The product of the signs is 1 (kept), -1 (exchanged), or 0 (undecided); of those with an order in X.
+    decided = np.count_nonzero(in_x, axis=1)
+    return np.stack([(decided + (in_x * in_y).sum(axis=1)) / 2, decided], axis=1)
 
 
 def pair_columns(n: int, rows: IntArray, per_row: int, rng: np.random.Generator) -> IntArray:
@@ -211,7 +301,7 @@ def shepard_of(before: FloatArray, after: FloatArray, rows: IntArray, columns: I
     """Return Shepard's diagram of given pairs, lists of equal length."""
     from scipy.stats import rankdata
 
-    _require_spread(before)
+    _check_spread(before)
     order, fitted = monotone_regression(before, after)
     before, after = before[order], after[order]
     return Shepard(
@@ -255,31 +345,25 @@ def geodesic_of(geodesics: FloatArray, distances: FloatArray, sources: IntArray)
 
     n = geodesics.shape[1]
     lengths = geodesics.astype(np.float64)
-    lengths[np.arange(len(sources)), sources] = np.inf  # a point and itself are no pair
-    known = np.isfinite(lengths)
-    _require_spread(lengths[known])
+    lengths[np.arange(len(sources)), sources] = np.inf  # a point and itself are not a pair
+    joined = np.isfinite(lengths)
+    _check_spread(lengths[joined])
     ranks = lengths.copy()
-    ranks[known] = rankdata(lengths[known])
+    ranks[joined] = rankdata(lengths[joined])
     after = np.zeros_like(ranks)
-    after[known] = rankdata(distances[known])
+    after[joined] = rankdata(distances[joined])
     sums = correlation_sums(lengths, distances), correlation_sums(ranks, after)
     pearson, spearman = (float(correlation_of_sums(part.sum(axis=0))) for part in sums)
     errors = (jackknife_error(correlation_of_sums, part, n) for part in sums)
-    return GeodesicCorrelation(pearson, spearman, float(known.sum() / (len(sources) * (n - 1))), *errors)
+    return GeodesicCorrelation(pearson, spearman, float(joined.sum() / (len(sources) * (n - 1))), *errors)
 
 
-def _require_spread(lengths: FloatArray) -> None:
+def _check_spread(lengths: FloatArray) -> None:
     if not lengths.size or lengths.max() - lengths.min() <= EQUAL_SHARE * lengths.max():
         raise ValueError(
             f"The {lengths.size:,} distances in X are all equal, so there is nothing to correlate with; check X or "
             "take more points."
         )
-
-
-# Correlations from sums over rows, and standard errors of what is computed from such sums.
-
-EQUAL_SHARE = 1e-9
-"""Differences of distances, as a share of them, that count as none: those from products of columns have few digits."""
 
 
 def correlation(first: FloatArray, second: FloatArray) -> float:
@@ -290,17 +374,17 @@ def correlation(first: FloatArray, second: FloatArray) -> float:
 def correlation_sums(first: FloatArray, second: FloatArray, about: tuple[float, float] | None = None) -> FloatArray:
     """Return per row (m, 6) the number of finite pairs of (m, n) values and their sums: x, y, xx, yy, xy.
 
-    The values are first moved by the two numbers ``about``, the means if None: correlations stay as they are and keep
-    their digits. Sums about the same numbers add up. Pairs whose first value is not finite are left out.
+    The numbers ``about``, the means if None, are subtracted first, so that correlations keep their digits. Sums about
+    the same numbers add up. Pairs whose first value is not finite are left out.
     """
-    known = np.isfinite(first)
-    x, y = np.where(known, first, 0.0), np.where(known, second, 0.0)
+    finite = np.isfinite(first)
+    x, y = np.where(finite, first, 0.0), np.where(finite, second, 0.0)
     if about is None:
-        count = max(1, np.count_nonzero(known))
+        count = max(1, np.count_nonzero(finite))
         about = float(x.sum() / count), float(y.sum() / count)
-    x, y = (np.where(known, values - center, 0.0) for values, center in zip((x, y), about, strict=True))
+    x, y = (np.where(finite, values - center, 0.0) for values, center in zip((x, y), about, strict=True))
     products = (np.einsum("ij,ij->i", a, b) for a, b in ((x, x), (y, y), (x, y)))
-    return np.stack([known.sum(axis=1).astype(np.float64), x.sum(axis=1), y.sum(axis=1), *products], axis=1)
+    return np.stack([finite.sum(axis=1).astype(np.float64), x.sum(axis=1), y.sum(axis=1), *products], axis=1)
 
 
 def correlation_of_sums(sums: FloatArray) -> FloatArray:
@@ -309,7 +393,7 @@ def correlation_of_sums(sums: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         spread_x, spread_y = xx - x * x / count, yy - y * y / count
         r = (xy - x * y / count) / np.sqrt(spread_x * spread_y)
-    # What rounding leaves of the variance of a constant is none.
+    # The variance of a constant is 0 up to rounding.
     rounding = 8 * np.finfo(np.float64).eps
     r = np.where(spread_y <= rounding * yy, 0.0, r)
     return np.clip(np.where(spread_x <= rounding * xx, np.nan, r), -1.0, 1.0)
@@ -320,19 +404,7 @@ def jackknife_error(statistic: Callable[[FloatArray], FloatArray], sums: FloatAr
 
     .. math:: \sqrt{\Big(1 - \frac{m}{n}\Big) \frac{m - 1}{m} \sum_i (\theta_{(i)} - \bar\theta_{(\cdot)})^2}
 
-    with the statistic of all rows but i. 0 if all rows were taken, NaN of a single one.
-
-    Parameters
-    ----------
-    statistic : callable
-        Takes sums (..., s) and returns values (...).
-    sums : ndarray of shape (m, s)
-        The sums of each row.
-    n : int
-        The number of rows there are.
-
-    Notes
-    -----
+    with the statistic of all rows but i, a function of sums (..., s). 0 if all rows were taken, NaN for one row.
     References: efron1982
     """
     m = len(sums)

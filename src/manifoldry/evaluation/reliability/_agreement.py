@@ -1,4 +1,4 @@
-"""Two embeddings of the same points side by side: where they show the same, and where they do not."""
+"""Agreement of two embeddings of the same points, overall and point by point."""
 
 from __future__ import annotations
 
@@ -15,25 +15,22 @@ from manifoldry.graph._pairwise import as_points
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 AGREEMENT_LEVEL = 0.05
-"""A point agrees if two embeddings without relation would share as many of its neighbors less often than this."""
+"""A point agrees if unrelated embeddings would share as many of its neighbors less often than this."""
 
 
 N_RATIO_PAIRS = 20_000
-"""Pairs of points whose distances are compared for the scale: their median ratio is known to a share of 0.01 or so."""
-
+"""Pairs of points whose distances give the scale: their median ratio is known to about 1 %."""
 MIN_DISPLACEMENT = 0.01
-"""Displacements below this share of the spread weigh the same in the alignment: they cannot be seen."""
-
+"""Displacements below this share of the spread have equal weight in the alignment: they cannot be seen."""
 N_ALIGNMENT_STARTS = 50
-"""Fits of a few random points from which the alignment may begin: where half of the points moved, six are all right."""
-
+"""Fits of a few random points from which the alignment may start: if half of the points moved, six are right."""
 MAX_ALIGNMENT_STEPS, ALIGNMENT_TOL = 100, 1e-6
-"""Steps of the alignment, at most, and the relative gain of the last one; ten to thirty are usual."""
+"""Maximum number of steps of the alignment, and the relative gain at which it ends; 10 to 30 steps are usual."""
 
 
 @dataclass(frozen=True, repr=False)
 class Agreement:
-    """How far two embeddings of n points agree, overall and point by point; printed, it is in sentences.
+    """How far two embeddings of n points agree, overall and point by point; printed, a short text.
 
     Parameters
     ----------
@@ -45,13 +42,13 @@ class Agreement:
     correlation : float
         Procrustes correlation, 0 to 1: 1 if they are the same up to rotation, reflection, scale and shift.
     displacements : ndarray of shape (n,)
-        How far each point lies from itself, as a share of the spread.
+        Distance of each point's two positions, as a share of the spread.
     common : ndarray of shape (n,)
         Share of each point's nearest neighbors in the one that are nearest neighbors in the other.
     p_values : ndarray of shape (n,)
-        Probability that embeddings without relation share as many neighbors of this point, or more.
+        Probability that unrelated embeddings share as many neighbors of this point, or more.
     distortion : LocalDistortion or None
-        What the map from the first to the second does around each point; None if there are too few neighbors for it.
+        The local distortion of the map from the first to the second; None if there are too few neighbors for it.
     """
 
     n_neighbors: int
@@ -65,29 +62,29 @@ class Agreement:
 
     @property
     def disagree(self) -> Array:
-        """Points (n,) whose neighbors in the two are no more alike than by chance, at a level of 5 %."""
+        """Points (n,) whose common neighbors are no more than by chance, at a level of 5 %."""
         return self.p_values > AGREEMENT_LEVEL
 
     @property
     def chance(self) -> float:
-        """The share of common neighbors that embeddings without relation have."""
+        """The share of common neighbors in unrelated embeddings."""
         return self.n_neighbors / (len(self.common) - 1)
 
     def __repr__(self) -> str:
         return str(self).replace("\n", " ")
 
     def __str__(self) -> str:
-        """Return a sentence on the whole, one on the neighbors, and one on the points that disagree."""
-        n, apart = len(self.common), self.disagree
+        """Return the overall agreement, the common neighbors, and the points that disagree."""
+        n, disagree = len(self.common), self.disagree
         lines = [
             f"Two embeddings of {n:,} points, {self.n_neighbors} neighbors compared.",
             f"As a whole they agree with correlation {self.correlation:.3f} (1: the same up to rotation and scale); "
             f"half of the points move by less than {np.median(self.displacements):.2f} of the spread.",
             f"A point shares {self.common.mean():.0%} of its neighbors; by chance it would be {self.chance:.1%}.",
         ]
-        if apart.any():
+        if disagree.any():
             lines.append(
-                f"{apart.sum():,} points ({apart.mean():.1%}) have other neighbors in the one than in the other, "
+                f"{disagree.sum():,} points ({disagree.mean():.1%}) have other neighbors in the one than in the other, "
                 "no more alike than by chance: see disagree."
             )
         else:
@@ -98,11 +95,11 @@ class Agreement:
 def agreement(Y1: Any, Y2: Any, *, n_neighbors: int = 15, n_jobs: int | None = None) -> Agreement:
     r"""Compare two embeddings of the same points, such as two methods, two seeds, or ours and another library's.
 
-    The second is scaled, turned or mirrored, and shifted onto the first so that the sum of the displacements is least,
-    not that of their squares: what stayed in place is aligned, and what moved is seen to have moved. The scale is the
+    The second is scaled, rotated or mirrored, and shifted onto the first so that the sum of the displacements is least,
+    not that of their squares: points that stayed in place are aligned, and those that moved stand out. The scale is the
     median ratio of distances. The overall correlation is that of least squares: with both embeddings centered and of
-    norm 1, the sum of the singular values of :math:`Y_1^T Y_2`. Neighbors are compared without any
-    alignment: of unrelated embeddings the number of common neighbors is hypergeometric with mean :math:`k^2 / (n - 1)`.
+    norm 1, the sum of the singular values of :math:`Y_1^T Y_2`. Neighbors are compared without any alignment: for
+    unrelated embeddings the number of common neighbors is hypergeometric with mean :math:`k^2 / (n - 1)`.
 
     Parameters
     ----------
@@ -124,8 +121,8 @@ def agreement(Y1: Any, Y2: Any, *, n_neighbors: int = 15, n_jobs: int | None = N
     Notes
     -----
     Exchanging the two changes nothing but the frame of the aligned points and the direction of the distortion.
-    A cluster that was moved as a whole keeps its neighbors and has large displacements; a point that fell into another
-    cluster has both lost.
+    A cluster that moved as a whole keeps its neighbors and has large displacements; a point that moved to another
+    cluster has lost both.
 
     References: schonemann1966, peresneto2001
 
@@ -133,15 +130,15 @@ def agreement(Y1: Any, Y2: Any, *, n_neighbors: int = 15, n_jobs: int | None = N
     --------
     >>> import numpy as np
     >>> Y = np.random.default_rng(0).normal(size=(100, 2))
-    >>> found = agreement(Y, 3.0 - 2.0 * Y[:, ::-1])
-    >>> round(found.correlation, 12), float(found.common.mean()), int(found.disagree.sum())
+    >>> result = agreement(Y, 3.0 - 2.0 * Y[:, ::-1])
+    >>> round(result.correlation, 12), float(result.common.mean()), int(result.disagree.sum())
     (1.0, 1.0, 0)
     """
     pair = as_points("Y1", Y1), as_points("Y2", Y2)
     n = len(pair[0])
     if len(pair[1]) != n:
         raise ValueError(
-            f"Y1 and Y2 must have one row per point; got {n} and {len(pair[1])} rows: pass the same points alike."
+            f"Y1 and Y2 must have one row per point; got {n} and {len(pair[1])} rows: pass the same points in both."
         )
     check.enough_points(n, 3)
     because = f" for {n} points (a point is not its own neighbor)"
@@ -175,36 +172,36 @@ def _aligned(first: FloatArray, second: FloatArray, rng: np.random.Generator) ->
     # Both have a spread of 1; in a unit between them, neither is preferred.
     first, second = first * np.sqrt(ratio), second / np.sqrt(ratio)
     n, width = first.shape
-    # A far group that moved can turn the fit of all points the wrong way: begin from the best fit of some, too.
-    some = np.zeros((1 + N_ALIGNMENT_STARTS, n))
-    some[0] = 1.0
-    for i in range(1, len(some)):
-        some[i, rng.choice(n, min(n, width + 1), replace=False)] = 1.0
-    starts = (_turned(first, second, weights) for weights in some)
+    # A distant group that moved can rotate the fit of all points the wrong way: also start from fits of a few points.
+    subsets = np.zeros((1 + N_ALIGNMENT_STARTS, n))
+    subsets[0] = 1.0
+    for i in range(1, len(subsets)):
+        subsets[i, rng.choice(n, min(n, width + 1), replace=False)] = 1.0
+    starts = (_turned(first, second, weights) for weights in subsets)
     moved = min(starts, key=lambda Y: float(np.linalg.norm(first - Y, axis=1).sum()))
-    away = np.inf
+    total = np.inf
     for _ in range(MAX_ALIGNMENT_STEPS):
         distances = np.linalg.norm(first - moved, axis=1)
-        before, away = away, float(distances.sum())
-        if before - away <= ALIGNMENT_TOL * away:
+        before, total = total, float(distances.sum())
+        if before - total <= ALIGNMENT_TOL * total:
             break
         moved = _turned(first, second, 1.0 / np.maximum(distances, MIN_DISPLACEMENT))
     return first, moved
 
 
 def _turned(first: FloatArray, second: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the second, turned or mirrored and shifted onto the first with least weighted squares."""
+    """Return the second, rotated or mirrored and shifted onto the first by weighted least squares."""
     one, other = (Y - weights @ Y / weights.sum() for Y in (first, second))
     left, _, right = np.linalg.svd(other.T @ (weights[:, None] * one))
     return other @ (left @ right) + (first - one)
 
 
 def _median_ratio(first: FloatArray, second: FloatArray, rng: np.random.Generator) -> float:
-    """Return the median ratio of distances of random pairs, second to first; 1 if no pair is apart in both."""
+    """Return the median ratio of distances of random pairs, second to first; 1 if no pair is distinct in both."""
     one, other = rng.integers(len(first), size=(2, N_RATIO_PAIRS))
-    apart, also = (np.linalg.norm(Y[one] - Y[other], axis=1) for Y in (first, second))
-    both = (apart > 0) & (also > 0)
-    return float(np.exp(np.median(np.log(also[both] / apart[both])))) if both.any() else 1.0
+    lengths, other_lengths = (np.linalg.norm(Y[one] - Y[other], axis=1) for Y in (first, second))
+    both = (lengths > 0) & (other_lengths > 0)
+    return float(np.exp(np.median(np.log(other_lengths[both] / lengths[both])))) if both.any() else 1.0
 
 
 def _standard(name: str, Y: FloatArray) -> FloatArray:
@@ -231,7 +228,7 @@ def _common(first: IntArray, second: IntArray, n: int) -> IntArray:
 
 
 def _chances(common: IntArray, k: int, n: int) -> FloatArray:
-    """Return the probability that k of n - 1 others, drawn twice, have so many in common, or more."""
+    """Return the probability that two draws of k of n - 1 others have as many in common, or more."""
     from scipy.stats import hypergeom
 
     return hypergeom.sf(np.arange(k + 1) - 1, n - 1, k, k)[common]

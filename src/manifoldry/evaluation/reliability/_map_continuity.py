@@ -1,4 +1,4 @@
-"""Map continuity: how far a point's image moves when the point does, and where the loss itself tears the map."""
+"""Map continuity: how far a point's image moves when the point does, and where the loss tears the map."""
 
 from __future__ import annotations
 
@@ -12,44 +12,40 @@ from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.descent.leave_one_out import LeftOut, LeftOutLoss, place_left_out
-from manifoldry._numerics.geometry.fuzzy import membership_strengths
+from manifoldry._numerics.geometry.neighbor_affinity import membership_strengths
 from manifoldry._numerics.geometry.principal import principal_directions
 from manifoldry.graph._pairwise import as_points
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 N_LOCAL_NEIGHBORS = 30
-"""Neighbors whose leading principal directions a point is moved along."""
-
+"""Neighbors that give the principal directions along which a point is moved."""
 LENGTH_IN_DEVIATIONS = 2.0
-"""The default length of a move. Shorter ones find fewer of the points between two Gaussians, longer ones move all."""
-
+"""Default length of a move. Shorter moves find fewer of the points between two Gaussians, longer ones move all."""
 MAX_LENGTH_POINTS = 1000
-"""Points from whose neighborhoods the default length is taken."""
-
+"""Points whose neighborhoods give the default length."""
 CONTINUITY_BLOCK = 4_000_000
 """Numbers that a block of points holds at a time."""
-
 MAX_MISMATCH = 1e-3
-"""Relative difference between a fitted graph's lengths and the rows' distances beyond which the rows are others."""
+"""Largest relative difference between the lengths of the fitted graph and the distances of the rows X."""
 
 
 @dataclass(frozen=True, repr=False)
 class MapContinuity:
-    """Perturbation and singularity scores of points; printed, sentences.
+    """Perturbation and singularity scores of points; printed, a short text.
 
     Parameters
     ----------
     points : ndarray of shape (m,)
-        Indices of the points judged.
+        Indices of the evaluated points.
     perturbation : ndarray of shape (m,)
         The longest move of a point's image, in the units of the map, for moves of ``length`` in the data.
     singularity : ndarray of shape (m,), or None
-        1 over the least eigenvalue of the loss's Hessian at the point's place; infinity where that is not positive.
-        None of methods that do not minimize a loss over places.
+        1 over the least eigenvalue of the loss's Hessian at the point's position; infinite where that is not positive.
+        None for methods that do not minimize a loss over positions.
     length : float
         Length of the moves in the data.
     extent : float
-        Root mean square distance of the map's places from their mean, to compare moves with.
+        Root mean square distance of the map's points from their mean, to compare moves with.
     """
 
     points: IntArray
@@ -67,11 +63,11 @@ class MapContinuity:
             f"({most / self.extent:.0%})."
         )
         if self.singularity is None:
-            return f"{text} There is no singularity score: the method minimizes no loss over the place of a point."
+            return f"{text} There is no singularity score: the method does not minimize a loss over positions."
         middle, high = np.quantile(self.singularity, [0.5, 0.95], method="lower")
         return (
-            f"{text} Singularity: median {middle:.3g}, and above {high:.3g} for one point in twenty, where next to "
-            "nothing decides the place."
+            f"{text} Singularity: median {middle:.3g}, and above {high:.3g} for one point in twenty, where almost "
+            "nothing determines the position."
         )
 
 
@@ -86,16 +82,17 @@ def map_continuity(
 ) -> MapContinuity:
     r"""Return how continuous the map is at each point: its perturbation score and its singularity score.
 
-    The leave-one-out map places one point by the loss :math:`L_i` of the fit, with all others frozen. The *perturbation
-    score* is the longest move of the image when the point moves by a small length e along the leading principal
+    The leave-one-out map finds the position of one point by the loss :math:`L_i` of the fit, with all others fixed. The
+    *perturbation score* is the longest move of the image when the point moves by a small length e along the leading
+    principal
     directions :math:`v` of its neighborhood, to either side,
 
     .. math:: \max_{v, \pm} \| \hat y(x_i \pm e v) - \hat y_i \| ,
 
-    and also when it does not move but a better place is elsewhere. It is large for points between clusters that the map
-    has drawn to one of them: the gap around them is not in the data. The *singularity score* is
-    :math:`1 / \lambda_{\min}(\nabla^2 L_i(y_i))`. It is large where the loss is so flat that next to nothing decides a
-    point's place: along fractures that the loss itself makes, as with small perplexities.
+    and also when it does not move but a better position is elsewhere. It is large for points between clusters that the
+    map has drawn to one of them: the gap around them is not in the data. The *singularity score* is
+    :math:`1 / \lambda_{\min}(\nabla^2 L_i(y_i))`. It is large where the loss is so flat that almost nothing
+    determines a point's position: along fractures that the loss itself causes, as with small perplexities.
 
     Parameters
     ----------
@@ -105,7 +102,7 @@ def map_continuity(
     X : array-like of shape (n, d)
         The rows that the model was fitted to.
     points : array-like of int, optional
-        Which points to judge; None for all.
+        Points to evaluate; None for all.
     length : float or "auto"
         Length of the moves; "auto" is the median, over the points, of twice the standard deviation of the 30 nearest
         neighbors along the direction in which it is largest: as far as the farthest of them in that direction.
@@ -117,7 +114,7 @@ def map_continuity(
     Returns
     -------
     MapContinuity
-        With ``perturbation``, ``singularity`` (None where the method has no loss of places), ``points``, ``length`` and
+        With ``perturbation``, ``singularity`` (None where the method has no such loss), ``points``, ``length`` and
         the ``extent`` of the map.
 
     Notes
@@ -132,15 +129,15 @@ def map_continuity(
     >>> import numpy as np
     >>> from manifoldry import PCA, datasets
     >>> X = datasets.swiss_roll(200).X
-    >>> found = map_continuity(PCA(n_components=2).fit(X), X, length=0.1)
-    >>> found.singularity is None, bool(found.perturbation.max() <= 0.1 + 1e-12)
+    >>> result = map_continuity(PCA(n_components=2).fit(X), X, length=0.1)
+    >>> result.singularity is None, bool(result.perturbation.max() <= 0.1 + 1e-12)
     (True, True)
     """
     X = as_points("X", X)
     if getattr(model, "metric", None) == "precomputed":
         raise ValueError("The model was fitted to distances, in which no point can be moved: fit it to the rows.")
     layout = _layout(model, X)
-    own = _chosen(points, len(X))
+    rows = _chosen(points, len(X))
     n_directions = check.integer("n_directions", n_directions, 1)
     if length != "auto":
         length = check.number("length", length, 0.0, open_low=True)
@@ -149,20 +146,20 @@ def map_continuity(
     step = _usual_length(X, near, run) if isinstance(length, str) else length
     if step == 0:
         raise ValueError("Half of the points have 30 duplicates, so no length of a move follows from X; pass length.")
-    directions, _ = _local_directions(X, near[own], min(n_directions, X.shape[1]), run)
+    directions, _ = _local_directions(X, near[rows], min(n_directions, X.shape[1]), run)
     extent = float(np.sqrt(((layout - layout.mean(axis=0)) ** 2).sum(axis=1).mean()))
     loss = _loss(model, len(X), run)
     if loss is None:
-        moves = _moves_by_transform(model, X, own, step * directions)
-        return MapContinuity(own, moves, None, step, extent)
-    moves, curvature = _left_out_scores(model, loss, X, own, step, directions, run)
+        moves = _moves_by_transform(model, X, rows, step * directions)
+        return MapContinuity(rows, moves, None, step, extent)
+    moves, curvature = _left_out_scores(model, loss, X, rows, step, directions, run)
     least = np.linalg.eigvalsh(curvature)[:, 0]
     singularity = np.divide(1.0, least, out=np.full(len(least), np.inf), where=least > 0)
-    return MapContinuity(own, moves, singularity, step, extent)
+    return MapContinuity(rows, moves, singularity, step, extent)
 
 
 def _layout(model: Any, X: FloatArray) -> FloatArray:
-    """Return the places of a fitted model that has a map, or refuse it."""
+    """Return the coordinates of a fitted model that can transform."""
     if not hasattr(model, "embedding_") or not hasattr(model, "transform"):
         raise ValueError(f"model must be fitted and have transform; got {type(model).__name__}: fit it to rows.")
     if len(model.embedding_) != len(X) or getattr(model, "n_features_in_", X.shape[1]) != X.shape[1]:
@@ -177,8 +174,8 @@ def _chosen(points: Any, n: int) -> IntArray:
     if points is None:
         return np.arange(n)
     chosen = np.asarray(points)
-    whole = chosen.ndim == 1 and chosen.dtype.kind in "iu"
-    if not whole or not len(chosen) or chosen.min() < 0 or chosen.max() >= n:
+    integers = chosen.ndim == 1 and chosen.dtype.kind in "iu"
+    if not integers or not len(chosen) or chosen.min() < 0 or chosen.max() >= n:
         raise ValueError(f"points must be indices from 0 to {n - 1}, in one dimension; got {points!r}.")
     return chosen
 
@@ -190,9 +187,9 @@ def _neighbors(X: FloatArray, run: Run) -> IntArray:
 
 
 def _usual_length(X: FloatArray, near: IntArray, run: Run) -> float:
-    """Return the default length of a move, which does not depend on the points judged."""
-    some = run.rng("length of moves").permutation(len(X))[:MAX_LENGTH_POINTS]
-    return LENGTH_IN_DEVIATIONS * float(np.median(_local_directions(X, near[some], 1, run)[1]))
+    """Return the default length of a move, which does not depend on the evaluated points."""
+    rows = run.rng("length of moves").permutation(len(X))[:MAX_LENGTH_POINTS]
+    return LENGTH_IN_DEVIATIONS * float(np.median(_local_directions(X, near[rows], 1, run)[1]))
 
 
 def _local_directions(X: FloatArray, near: IntArray, count: int, run: Run) -> tuple[FloatArray, FloatArray]:
@@ -206,28 +203,28 @@ def _local_directions(X: FloatArray, near: IntArray, count: int, run: Run) -> tu
     def block(lo: int, hi: int) -> None:
         rows = X[near[lo:hi]]
         rows -= rows.mean(axis=1, keepdims=True)
-        squares, found = principal_directions(rows)
-        found = found[..., :count]
-        directions[lo:hi, : found.shape[2]] = found.swapaxes(1, 2)
+        squares, axes = principal_directions(rows)
+        axes = axes[..., :count]
+        directions[lo:hi, : axes.shape[2]] = axes.swapaxes(1, 2)
         spread[lo:hi] = np.sqrt(np.maximum(squares[:, 0], 0.0) / k)
 
     run.map(block, run.ranges(m, max(1, CONTINUITY_BLOCK // (k * X.shape[1]))), blas=True)
     return directions, spread
 
 
-def _moves_by_transform(model: Any, X: FloatArray, own: IntArray, moves: FloatArray) -> FloatArray:
+def _moves_by_transform(model: Any, X: FloatArray, points: IntArray, moves: FloatArray) -> FloatArray:
     """Return the longest move of the image by ``transform``."""
-    images = model.transform(X[own])
-    longest = np.zeros(len(own))
+    images = model.transform(X[points])
+    longest = np.zeros(len(points))
     for direction in range(moves.shape[1]):
         for sign in (1.0, -1.0):
-            moved = model.transform(X[own] + sign * moves[:, direction])
+            moved = model.transform(X[points] + sign * moves[:, direction])
             longest = np.maximum(longest, np.linalg.norm(moved - images, axis=1))
     return longest
 
 
 def _loss(model: Any, n: int, run: Run) -> LeftOutLoss | None:
-    """Return the loss of a point left out, None of a method without one; refuse fits it cannot be told of."""
+    """Return the loss of a point left out; None for a method without one, an error where it is not defined."""
     left_out = getattr(getattr(model, "_extension", None), "left_out", None)
     if left_out is None:
         return None
@@ -236,7 +233,7 @@ def _loss(model: Any, n: int, run: Run) -> LeftOutLoss | None:
         raise ValueError(f"A point is moved along rows by Euclidean distances; {name} has metric={model.metric!r}.")
     loss: LeftOutLoss | None = left_out(run)
     if loss is None:
-        raise ValueError(f"{name} compares conditional probabilities, whose loss is not known here; try SymmetricSNE.")
+        raise ValueError(f"{name} compares conditional probabilities, whose loss is not supported; try SymmetricSNE.")
     if np.ndim(getattr(model, "bandwidths_", 0.0)) == 2:
         raise ValueError(f"{name} was fitted with several perplexities; fit it with one.")
     if len(loss.layout) != n:
@@ -245,35 +242,35 @@ def _loss(model: Any, n: int, run: Run) -> LeftOutLoss | None:
 
 
 def _left_out_scores(
-    model: Any, loss: LeftOutLoss, X: FloatArray, own: IntArray, step: float, directions: FloatArray, run: Run
+    model: Any, loss: LeftOutLoss, X: FloatArray, points: IntArray, step: float, directions: FloatArray, run: Run
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the longest moves (m,) of points left out, and the Hessians of their loss at their places (m, p, p)."""
+    """Return the longest moves (m,) of points left out, and the Hessians of their loss there (m, p, p)."""
     affinities, perturbed = model.affinity_matrix_, _perturbed(model, X, run)
-    degrees = np.diff(affinities.indptr)[own]
+    degrees = np.diff(affinities.indptr)[points]
     order = np.argsort(degrees, kind="stable")  # so that few rows are padded by much
-    moves, curvature = np.empty(len(own)), np.empty((len(own), *2 * loss.layout.shape[1:]))
+    moves, curvature = np.empty(len(points)), np.empty((len(points), *2 * loss.layout.shape[1:]))
 
     def block(lo: int, hi: int) -> None:
-        here = order[lo:hi]
-        around = Neighborhoods.of(affinities, X, own[here], directions[here])
-        start = loss.layout[own[here]].astype(np.float64)
+        part = order[lo:hi]
+        around = Neighborhoods.of(affinities, X, points[part], directions[part])
+        start = loss.layout[points[part]].astype(np.float64)
         still = perturbed(around, np.zeros(around.near.shape))
         base = place_left_out(loss, still, start, anywhere=False)
-        curvature[here] = loss.hessian(base, still)
+        curvature[part] = loss.hessian(base, still)
         longest = np.linalg.norm(place_left_out(loss, still, base) - base, axis=1)
         for shift in np.concatenate([around.along, -around.along]):
             # |o - e v|^2 - |o|^2 = e^2 - 2 e <o, v> for an offset o and a direction v, which may be 0
             moved = perturbed(around, step * (step - 2.0 * shift))
             longest = np.maximum(longest, np.linalg.norm(place_left_out(loss, moved, base) - base, axis=1))
-        moves[here] = longest
+        moves[part] = longest
 
     width = max(int(degrees.max()), loss.layout.size)  # a Hessian sums over the whole layout
-    run.map(block, run.ranges(len(own), max(1, min(256, CONTINUITY_BLOCK // width))), blas=True)
+    run.map(block, run.ranges(len(points), max(1, min(256, CONTINUITY_BLOCK // width))), blas=True)
     return moves, curvature
 
 
 def _perturbed(model: Any, X: FloatArray, run: Run) -> PerturbedProbabilities | PerturbedMemberships:
-    """Return what gives the affinities of moved points, after a look whether X is what the graph was made of."""
+    """Return a callable for the affinities of moved points; X must be the rows of the graph."""
     graph = model.graph_
     rows, columns = graph.rows()[:1000], graph.indices[:1000]
     lengths = np.linalg.norm(X[rows] - X[columns], axis=1)
@@ -286,7 +283,7 @@ def _perturbed(model: Any, X: FloatArray, run: Run) -> PerturbedProbabilities | 
     return PerturbedMemberships(model.affinity_matrix_, graph, model.local_connectivity, run)
 
 
-# Affinities of fitted points after each has moved a little in the data, all others staying: t-SNE's and UMAP's.
+# Affinities of fitted points, each moved a little in the data while all others stay: t-SNE's and UMAP's.
 
 OFFSETS_BLOCK = 1_000_000
 """Numbers in the differences of rows that are held at a time."""
@@ -294,10 +291,10 @@ OFFSETS_BLOCK = 1_000_000
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """Points with everyone they have an affinity to, padded to (m, k): ``listed`` tells which entries count.
+    """Points with all others that they have an affinity to, padded to (m, k); ``listed`` marks the valid entries.
 
-    ``entries`` are their places in the arrays of the affinity matrix; ``squares`` (m, k) are the squared distances to
-    them, and ``along`` (r, m, k) how far they lie along r given directions of each point.
+    ``entries`` are their positions in the arrays of the affinity matrix; ``squares`` (m, k) are the squared distances
+    to them, and ``along`` (r, m, k) how far they lie along r given directions of each point.
     """
 
     own: IntArray
@@ -312,19 +309,19 @@ class Neighborhoods:
         """Gather the rows ``own`` of the affinities; ``directions`` have shape (m, r, d)."""
         first = affinities.indptr[own].astype(np.int64)
         counts = affinities.indptr[own + 1] - first
-        places = np.arange(counts.max())
-        listed = places < counts[:, None]
-        entries = np.where(listed, first[:, None] + places, first[:, None])
+        positions = np.arange(counts.max())
+        listed = positions < counts[:, None]
+        entries = np.where(listed, first[:, None] + positions, first[:, None])
         near = affinities.indices[entries]
         if directions is None:
             directions = np.zeros((len(own), 0, X.shape[1]))
         squares, along = np.empty(near.shape), np.empty((directions.shape[1], *near.shape))
-        some = max(1, OFFSETS_BLOCK // (near.shape[1] * X.shape[1]))  # so that wide rows do not make the lists short
-        for lo in range(0, len(own), some):
-            here = slice(lo, lo + some)
-            offsets = X[near[here]] - X[own[here]][:, None]
-            squares[here] = np.einsum("ijc,ijc->ij", offsets, offsets)
-            along[:, here] = np.einsum("ikc,irc->rik", offsets, directions[here])
+        step = max(1, OFFSETS_BLOCK // (near.shape[1] * X.shape[1]))  # few rows at a time if they are wide
+        for lo in range(0, len(own), step):
+            part = slice(lo, lo + step)
+            offsets = X[near[part]] - X[own[part]][:, None]
+            squares[part] = np.einsum("ijc,ijc->ij", offsets, offsets)
+            along[:, part] = np.einsum("ikc,irc->rik", offsets, directions[part])
         return cls(own, near, listed, entries, squares, along)
 
 
@@ -359,14 +356,14 @@ class PerturbedProbabilities:
 
 
 class PerturbedMemberships:
-    """UMAP's affinities for points that have moved: memberships by the local scales of the fit, united.
+    """UMAP's affinities for points that have moved: the union of memberships by the local scales of the fit.
 
     Where the fit weakened the union (targets, a mixture with the intersection), so is the new one in proportion.
     """
 
     def __init__(self, fuzzy: csr_array, graph: NeighborGraph, local_connectivity: float, run: Run) -> None:
-        found = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity)
-        self.rho, self.sigma = found.rho, found.sigma
+        memberships = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity)
+        self.rho, self.sigma = memberships.rho, memberships.sigma
         ones = np.ones(graph.n_edges)
         listed = _along(fuzzy, graph, ones)
         self.listed_forward, self.listed_backward = listed[0] > 0, listed[1] > 0
@@ -397,8 +394,8 @@ def _along(affinities: Any, graph: NeighborGraph, values: FloatArray) -> tuple[F
     rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(affinities.indptr))
     columns = affinities.indices.astype(np.int64)
 
-    def found(wanted: IntArray) -> FloatArray:
-        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[places] == wanted, values[places], 0.0)
+    def value_at(queries: IntArray) -> FloatArray:
+        positions = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+        return np.where(keys[positions] == queries, values[positions], 0.0)
 
-    return found(rows * n + columns), found(columns * n + rows)
+    return value_at(rows * n + columns), value_at(columns * n + rows)

@@ -1,4 +1,4 @@
-"""Whether the clusters of a picture are in the data, or what the method makes of data without any."""
+"""Whether the clusters of a picture are in the data, or are what the method makes of data without clusters."""
 
 from __future__ import annotations
 
@@ -14,54 +14,50 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry.evaluation.reliability._picture_clusters import (
+    as_labels,
+    as_rows,
     border_step,
+    check_estimator,
     cut,
+    embed,
     join_noise,
     leakage,
     picture_clusters,
+    shown,
     spread_dimension,
 )
-from manifoldry.evaluation.reliability._refitting import as_labels, as_rows, check_estimator, embed, shown
 from manifoldry.graph._operations import distinct_rows
 from manifoldry.graph._pairwise import as_points, block_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 N_LEAKAGE_NEIGHBORS = 10
-"""Neighbors in the data whose pairs are counted across a border: of 5, 10, 20 and 30, ten told digits and squares apart
-best, and clusters of 15 points can hold them."""
-
+"""Neighbors in the data whose pairs are counted across a border: of 5, 10, 20 and 30, ten distinguish digits and
+squares best, and clusters of 15 points can contain them."""
 MIN_NULL_CLUSTERS = 20
 """Clusters of structureless pictures of one kind to compare with: below, a p-value could not reach 5 %. Where fewer are
-seen, the pictures are cut into pieces."""
-
+seen, the pictures are cut into parts."""
 NULL_LEVEL = 0.05
 """Share of the clusters of structureless pictures that may be as well separated as one that is called real."""
-
 NULL_QUANTILE_SDS = 1.645
 """Standard deviations from the mean of a normal variable to its quantile of 5 %: the logarithm of the leakage of
 clusters of structureless data is about normal."""
-
 MIN_REAL_GAP = 2.5
 """How many times less than that quantile a real cluster leaks. A picture has some thirty clusters, so one of them lies
 below the quantile anyway; in 210 pictures of structureless data the best of all lay 2.5 times below it in four."""
-
 MAX_SEGMENT_DIMENSION = 1.8
 """Dimension along the graph up to which a cluster is a segment of a curve. Any cut through a curve separates few pairs,
 so few pairs do not show a gap. Of 88 segments of trees, random walks, spirals and helices that leaked little
 enough to be called real, 87 are below; of 281 clusters of Gaussians, digits, wines, cells and oils, 8."""
-
 MIN_CURVE_STEP = 2.5
 """How many times longer than any step inside of a curve the shortest step out of it must be: gaps of that many
 neighbor distances do not occur by chance. At most 2.0 for those segments; 2.3 to 5.3 for moons."""
-
 COLUMNS_LEGEND = """\
 leaving: share of its neighbors in the data that are outside of the cluster; leakage: the same, over cutting it up;
 gap: how many times less it leaks than all but 5% of structureless clusters (real: 2.5 or more, and p at most 0.05);
 step: the shortest step out of a segment of a curve, over the longest inside (real: 2.5 or more)."""
 """What the columns of the printed table are."""
-
-MIN_JUDGED_POINTS = 30
-"""Fewer points give no picture with clusters to judge."""
+MIN_COMPARED_POINTS = 30
+"""Least number of points of a picture with clusters."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +67,7 @@ class NullComparison:
     Parameters
     ----------
     embedding : ndarray of shape (n, p)
-        The picture that was judged.
+        The evaluated picture.
     labels : ndarray of shape (n,)
         The cluster of each point, from 0; -1 if no clusters are seen.
     sizes : ndarray of shape (n_clusters,)
@@ -85,8 +81,8 @@ class NullComparison:
     gaps : ndarray of shape (n_clusters,)
         How many times less the cluster leaks than all but 5 % of those of structureless data.
     steps : ndarray of shape (n_clusters,)
-        Of segments of curves: the shortest step out of the cluster over the longest that has to be taken inside. NaN
-        of clusters that are not curves, and of those that leak too much anyway.
+        For segments of curves: the shortest step out of the cluster over the longest necessary step inside. NaN for
+        clusters that are not curves, and for those that leak too much anyway.
     verdicts : tuple of str
         "real", "artifact" or "undecided" for each cluster.
     null_leakage : dict of str to ndarray
@@ -109,7 +105,7 @@ class NullComparison:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters judged."""
+        """Number of evaluated clusters."""
         return len(self.sizes)
 
     @property
@@ -124,24 +120,24 @@ class NullComparison:
 
     @property
     def sentence(self) -> str:
-        """The verdict on the whole picture."""
+        """The verdict on the picture as a whole."""
         usual = float(np.mean([count for counts in self.null_counts.values() for count in counts]))
-        there = f"Pictures of structureless data have {usual:.0f} clusters on average"
+        null_text = f"Pictures of structureless data have {usual:.0f} clusters on average"
         if not self.n_clusters:
-            return f"The picture shows no clusters. {there}."
+            return f"The picture shows no clusters. {null_text}."
         n_real, n_artifacts = len(self.real), len(self.artifacts)
-        left = self.n_clusters - n_real - n_artifacts
+        n_undecided = self.n_clusters - n_real - n_artifacts
         artifacts = f"{n_artifacts} artifact{'s' * (n_artifacts != 1)}"
-        counted = f"Of {self.n_clusters} clusters: {n_real} real, {left} undecided, {artifacts}."
+        counts_text = f"Of {self.n_clusters} clusters: {n_real} real, {n_undecided} undecided, {artifacts}."
         if n_artifacts > self.n_clusters / 2 and not n_real:
-            return f"{counted} {there}, and those are separated as well in the data: do not believe these."
-        return f"{counted} {there}."
+            return f"{counts_text} {null_text}, and those are separated equally well in the data: do not trust these."
+        return f"{counts_text} {null_text}."
 
     def __repr__(self) -> str:
         return self.sentence
 
     def __str__(self) -> str:
-        """Return a line per cluster, the best separated first, and the sentence."""
+        """Return a line per cluster, the best separated first, and the verdict."""
         lines = [f"{'cluster':>7}{'points':>8}{'leaving':>9}{'leakage':>9}{'p':>8}{'gap':>8}{'step':>7}  verdict"]
         for i in np.argsort(self.leakage, kind="stable"):
             figures = f"{self.leaving[i]:>9.3f}{self.leakage[i]:>9.3f}{self.p_values[i]:>8.3f}{self.gaps[i]:>8.2f}"
@@ -159,9 +155,9 @@ def null_comparison(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> NullComparison:
-    r"""Tell which clusters of a picture are in the data, by the same method on data without structure.
+    r"""Decide which clusters of a picture are in the data, with the same method on data without structure.
 
-    The clusters seen in the picture are judged *in the data*, by their leakage: how many pairs of neighbors their
+    The clusters seen in the picture are evaluated *in the data*, by their leakage: how many pairs of neighbors their
     border separates, over how many are separated by cutting the cluster into quarters. A cluster with a gap around it
     leaks little; an island that the method has cut out of something connected leaks as much as any cut. How little
     chance and method achieve is measured on pictures of structureless data: ``n_nulls`` Gaussians with the covariance
@@ -177,13 +173,13 @@ def null_comparison(
     ----------
     estimator : estimator with fit_transform
         The method with its settings, of this library or any other in the style of scikit-learn. The ``embedding_`` of
-        one that is fitted on X is judged as it is; otherwise a clone is fitted.
+        one that is fitted on X is evaluated as it is; otherwise a clone is fitted.
     X : array-like of shape (n, D)
-        The data, in the form in which the estimator takes it.
+        The data, as the estimator accepts it.
     n_nulls : int
         Number of structureless sets of each kind, each fitted once.
     clusters : "auto" or array-like of shape (n,)
-        The clusters to judge; "auto" takes those seen in the picture (`picture_clusters`). Negative labels are noise,
+        The clusters to evaluate; "auto" uses those seen in the picture (`picture_clusters`). Negative labels are noise,
         which joins the nearest cluster; names are numbered in their order.
     random_state : None, int, numpy Generator or RandomState
         Seed of the structureless data, and of the fits if the estimator has none.
@@ -193,13 +189,13 @@ def null_comparison(
     Returns
     -------
     NullComparison
-        Verdicts, p-values and figures per cluster, and a sentence on the whole.
+        Verdicts, p-values and metrics per cluster, and an overall verdict.
 
     Notes
     -----
-    Takes the time of 2 ``n_nulls`` fits (and one more of an estimator that is not fitted). Metrics other than the
+    Takes the time of 2 ``n_nulls`` fits (and one more if the estimator is not fitted). Metrics other than the
     Euclidean are compared with Gaussians only. That a cluster is real does not say that its parts are not, nor
-    that its place, size or shape in the picture mean anything. Branches in many dimensions whose noise is nearly as
+    that its position, size or shape in the picture mean anything. Branches in many dimensions whose noise is nearly as
     wide as a branch is long have necks instead of gaps; their segments are often called real.
 
     References: xia2024 (the idea of a null picture), campello2013
@@ -209,8 +205,8 @@ def null_comparison(
     >>> import numpy as np
     >>> from manifoldry import TSNE
     >>> square = np.random.default_rng(0).random((300, 2))
-    >>> found = null_comparison(TSNE(perplexity=5), square)
-    >>> len(found.real)
+    >>> result = null_comparison(TSNE(perplexity=5), square)
+    >>> len(result.real)
     0
     """
     check_estimator(estimator)
@@ -218,9 +214,9 @@ def null_comparison(
     if issparse(X):
         raise ValueError(
             "Structureless data with the covariance of X is dense, and X is sparse; reduce it first, for example by "
-            "TruncatedSVD(50), and judge the picture of what it gives."
+            "TruncatedSVD(50), and evaluate a picture of the result."
         )
-    X = as_rows(X, MIN_JUDGED_POINTS)
+    X = as_rows(X, MIN_COMPARED_POINTS)
     given = None if isinstance(clusters, str) and clusters == "auto" else as_labels(clusters, len(X))
     run = Run(random_state, n_jobs)
     metric = estimator.get_params().get("metric") or "euclidean"
@@ -231,20 +227,20 @@ def null_comparison(
         labels = np.full(len(X), -1)
     kinds = NULL_KINDS if metric in ("euclidean", "minkowski", "l2") else NULL_KINDS[:1]
     border = _Borders(metric, *distinct_rows(X), run)
-    found = {kind: _null_pictures(estimator, X, kind, n_nulls, labels, border) for kind in kinds}
-    null_leakage = {kind: leaks for kind, (leaks, _) in found.items()}
+    nulls = {kind: _null_pictures(estimator, X, kind, n_nulls, labels, border) for kind in kinds}
+    null_leakage = {kind: leaks for kind, (leaks, _) in nulls.items()}
     sizes = np.bincount(labels[labels >= 0])
     leaks, leaving = border.of(X, Y)(labels) if len(sizes) else (np.zeros(0), np.zeros(0))
     p_values, gaps = _against(leaks, null_leakage)
     steps = border.steps(X, labels, np.flatnonzero((p_values <= NULL_LEVEL) & (gaps >= MIN_REAL_GAP)), len(sizes))
     verdicts = tuple(map(_verdict, p_values, gaps, steps))
-    counts = {kind: counted for kind, (_, counted) in found.items()}
+    counts = {kind: counted for kind, (_, counted) in nulls.items()}
     return NullComparison(Y, labels, sizes, leaving, leaks, p_values, gaps, steps, verdicts, null_leakage, counts)
 
 
 @dataclass(frozen=True)
 class _Borders:
-    """Where borders of clusters run among distinct rows: a copy is no neighbor that a border could separate."""
+    """Borders of clusters among distinct rows: a border cannot separate a row from its copy."""
 
     metric: Any
     first: IntArray
@@ -252,22 +248,22 @@ class _Borders:
     run: Run
 
     def alike(self, Z: FloatArray) -> FloatArray:
-        """Return rows with as many copies as the data has, at the same places."""
+        """Return rows with the same copies as the data."""
         return Z[self.first][self.inverse]
 
     def of(self, X: FloatArray, Y: FloatArray) -> Callable[[IntArray], tuple[FloatArray, FloatArray]]:
         """Return the leakage of clusters of one picture as a function of their labels."""
-        neighbors, places = self._lists(X).indices.reshape(len(self.first), -1), Y[self.first]
-        return lambda labels: leakage(neighbors, places, labels[self.first], int(labels.max()) + 1)
+        neighbors, picture = self._lists(X).indices.reshape(len(self.first), -1), Y[self.first]
+        return lambda labels: leakage(neighbors, picture, labels[self.first], int(labels.max()) + 1)
 
     def steps(self, X: FloatArray, labels: IntArray, which: IntArray, count: int) -> FloatArray:
-        """Return the steps out of those of some clusters that are segments of curves; NaN of all others."""
+        """Return the steps out of clusters that are segments of curves; NaN for all others."""
         steps = np.full(count, np.nan)
         if len(which):
-            rows, lists, own = X[self.first], self._lists(X), labels[self.first]
+            rows, lists, clusters = X[self.first], self._lists(X), labels[self.first]
             for name in which:
-                if spread_dimension(lists, own == name, self.run) <= MAX_SEGMENT_DIMENSION:
-                    steps[name] = border_step(rows, lists, own == name, self.metric, self.run)
+                if spread_dimension(lists, clusters == name, self.run) <= MAX_SEGMENT_DIMENSION:
+                    steps[name] = border_step(rows, lists, clusters == name, self.metric, self.run)
         return steps
 
     def _lists(self, X: FloatArray) -> NeighborGraph:
@@ -279,7 +275,7 @@ class _Borders:
 def _null_pictures(
     estimator: Any, X: FloatArray, kind: str, n_nulls: int, labels: IntArray, border: _Borders
 ) -> tuple[FloatArray, list[int]]:
-    """Return the leakage of the clusters of structureless pictures (of pieces where few are seen), and their number."""
+    """Return the leakage of the clusters of structureless pictures (of parts if few are seen), and their number."""
     pictures: list[tuple[FloatArray, Callable[[IntArray], tuple[FloatArray, FloatArray]]]] = []
     leaks: list[float] = []
     counts: list[int] = []
@@ -288,11 +284,11 @@ def _null_pictures(
         Z = border.alike(structureless(X, kind, rng))
         seeded = {"random_state": int(rng.integers(2**31 - 1))} if "random_state" in estimator.get_params() else {}
         Y = embed(estimator, Z, **seeded)
-        found = picture_clusters(Y)
-        counts.append(int(found.max()) + 1)
+        clusters = picture_clusters(Y)
+        counts.append(int(clusters.max()) + 1)
         pictures.append((Y, border.of(Z, Y)))
         if counts[-1] > 1:
-            leaks.extend(pictures[-1][1](found)[0])
+            leaks.extend(pictures[-1][1](clusters)[0])
     usual = np.median(np.bincount(labels[labels >= 0])) if labels.max() >= 0 else len(X) / 4
     depth = max(2, round(np.log2(len(X) / usual)))
     while len(leaks) < MIN_NULL_CLUSTERS:
@@ -316,11 +312,9 @@ def _against(leaks: FloatArray, null_leakage: Mapping[str, FloatArray]) -> tuple
 def _verdict(p: float, gap: float, step: float) -> str:
     if p > NULL_LEVEL:
         return "artifact"
-    apart = np.isnan(step) or step >= MIN_CURVE_STEP
-    return "real" if gap >= MIN_REAL_GAP and apart else "undecided"
+    separate = np.isnan(step) or step >= MIN_CURVE_STEP
+    return "real" if gap >= MIN_REAL_GAP and separate else "undecided"
 
-
-# Data without structure that resembles given data: a Gaussian of its covariance, a uniform cube of its dimension.
 
 NULL_KINDS = ("gaussian", "uniform")
 
@@ -334,7 +328,7 @@ def structureless(X: Any, kind: str, rng: np.random.Generator) -> FloatArray:
 
     - "gaussian" has the mean and the covariance of X: :math:`\bar x + (X - \bar x)^\top w / \sqrt{n - 1}` with w
       normal. It has no border, and often more dimensions than data that lies on a curved surface.
-    - "uniform" is a cube of as many dimensions as X has locally (`intrinsic_dimension`), turned at random into
+    - "uniform" is a cube of as many dimensions as X has locally (`intrinsic_dimension`), rotated at random into
       the columns of X, with its mean and total variance. It has borders, corners, and the dimension of a surface.
 
     Parameters

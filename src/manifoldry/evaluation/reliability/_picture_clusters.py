@@ -1,61 +1,60 @@
-"""Clusters that are seen in a picture, and where their boundaries run in the data."""
+"""Pictures of estimators that are fitted again, the clusters seen in them, and their boundaries in the data."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from manifoldry._core import check
+from manifoldry._core.arrays import on_host
 from manifoldry._core.csgraph import breadth_first_order, minimum_spanning_tree
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._core.warnings import EmbeddingWarning
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import components, symmetrize
 from manifoldry.graph._pairwise import as_points
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 MIN_SEEN_POINTS = 15
-"""Fewer points than this in a heap are not called a cluster; ten neighbors of each must fit inside."""
-
+"""Least number of points of a cluster; ten neighbors of each must fit inside."""
 SEEN_ROOT_SHARE = 0.5
 """Least size of a cluster as a share of the root of n: 16 of 1,000 points, 50 of 10,000, 132 of 70,000. A fixed share
-of n would lose rare groups of large sets, a fixed number would find thousands of crumbs in them."""
-
+of n would lose rare groups of large data, a fixed number would find thousands of tiny ones."""
 N_DENSITY_POINTS = 5
-"""Neighbors in the picture from which HDBSCAN takes the density; as many as its authors do of small sets."""
-
+"""Neighbors in the picture that give HDBSCAN the density, as its authors recommend for small data."""
 N_STEP_NEIGHBORS = 5
-"""Neighbors in the data among which steps inside a cluster are taken: a segment of 16 points is a curve among 5
-neighbors, and a blob among 10."""
-
+"""Neighbors in the data that steps inside a cluster follow: a segment of 16 points is a curve with 5 neighbors, and a
+blob with 10."""
 MAX_SPREAD_SOURCES = 64
 """Points of a cluster from which its dimension along the graph is measured."""
-
 MIN_BRANCH_SHARE = 0.1
-"""Least share of a cluster on either side of a step that counts as one inside: lone points at the rim are far away."""
+"""Least share of a cluster on both sides of an inner step: single points at the rim are far away."""
 
 
 def picture_clusters(Y: Any, *, min_cluster_size: int | str = "auto", assign: bool = True) -> IntArray:
     r"""Return the clusters seen in an embedding: the label of each point from 0, -1 everywhere if none are seen.
 
-    HDBSCAN takes all clusters of all density levels at once and keeps those that last over the widest range of
-    levels: no radius and no number of clusters is asked for. What remains is the least size of a cluster.
+    HDBSCAN considers all density levels at once and keeps the clusters that last over the widest range of levels:
+    neither a radius nor a number of clusters is needed, only the least size of a cluster.
 
     Parameters
     ----------
     Y : array-like of shape (n, p)
         The embedding.
     min_cluster_size : int or "auto"
-        Least number of points of a cluster; "auto" is half the root of n, and 15 at the least.
+        Least number of points of a cluster; "auto" is half the root of n, and at least 15.
     assign : bool
-        Give the points that HDBSCAN leaves out as noise the cluster of the nearest point that has one. Otherwise they
-        are -1.
+        Whether points that HDBSCAN leaves out as noise get the cluster of the nearest point that has one. Otherwise
+        they are -1.
 
     Notes
     -----
-    Every picture can be cut into clusters, that of a uniform square too; whether they are there in the data is the
-    question of `null_comparison`. 20,000 points take about a second.
+    Every picture can be cut into clusters, even that of a uniform square; `null_comparison` decides whether they are in
+    the data. 20,000 points take about a second.
 
     References: campello2013
 
@@ -80,7 +79,7 @@ def picture_clusters(Y: Any, *, min_cluster_size: int | str = "auto", assign: bo
 
 
 def least_size(n_points: int) -> int:
-    """Return how many points make a cluster of a picture of so many."""
+    """Return the least number of points of a cluster."""
     return max(MIN_SEEN_POINTS, int(np.ceil(SEEN_ROOT_SHARE * np.sqrt(n_points))))
 
 
@@ -89,11 +88,11 @@ def join_noise(Y: FloatArray, labels: IntArray) -> IntArray:
     left_out = labels < 0
     if left_out.all() or not left_out.any():
         return labels
-    known = np.flatnonzero(~left_out)
+    labeled = np.flatnonzero(~left_out)
     run = Run(0)
-    index = NeighborIndex(Y[known], NeighborRule(1), run)
+    index = NeighborIndex(Y[labeled], NeighborRule(1), run)
     joined = labels.copy()
-    joined[left_out] = labels[known[index.nearest(Y[left_out], run)]]
+    joined[left_out] = labels[labeled[index.nearest(Y[left_out], run)]]
     return joined
 
 
@@ -105,9 +104,9 @@ def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray, count: int) ->
 
     Above: pairs of neighbors in the data that the border of the cluster separates (half of them: the other half is the
     other side's). Below: those that are separated when the cluster is cut into quarters q in the picture, across its
-    longest extent and each half once more. A cluster that is a piece of something larger costs about as much to cut off
-    as to cut up, whatever its size and the density; a gap in the data costs little. Of a cluster with more than half of
-    all points the rest is quartered.
+    longest extent and each half once more. A cluster that is part of something larger costs about as much to cut off
+    as to cut up, whatever its size and the density; a gap in the data costs little. If a cluster has more than half of
+    all points, the rest is quartered instead.
 
     Parameters
     ----------
@@ -123,18 +122,18 @@ def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray, count: int) ->
     n, k = neighbors.shape
     sizes = np.bincount(labels, minlength=count)
     rows, columns = np.repeat(np.arange(n), k), neighbors.ravel()
-    apart = labels[rows] != labels[columns]
-    border = sum(np.bincount(labels[ends[apart]], minlength=count) for ends in (rows, columns)) / 2
+    crossing_pairs = labels[rows] != labels[columns]
+    border = sum(np.bincount(labels[ends[crossing_pairs]], minlength=count) for ends in (rows, columns)) / 2
     crossing = np.zeros(count)
     for name in range(count):
         smaller = labels == name if 2 * sizes[name] <= n else labels != name
         crossing[name] = _crossing(rows, columns, Y, smaller)
-    leaving = np.bincount(labels[rows[apart]], minlength=count) / np.maximum(1, sizes * k)
+    leaving = np.bincount(labels[rows[crossing_pairs]], minlength=count) / np.maximum(1, sizes * k)
     return (1 + border) / (1 + crossing), leaving
 
 
 def _crossing(rows: IntArray, columns: IntArray, Y: FloatArray, members: Any) -> float:
-    """Return how many pairs of neighbors among some points lie in different quarters of them."""
+    """Return how many pairs of neighbors among ``members`` lie in different quarters."""
     quarter = np.full(len(Y), -1)
     quarter[members] = cut(Y[members], 2)
     inside = members[rows] & members[columns]
@@ -142,26 +141,26 @@ def _crossing(rows: IntArray, columns: IntArray, Y: FloatArray, members: Any) ->
 
 
 def cut(Y: FloatArray, depth: int) -> IntArray:
-    """Return the piece of each point when all are halved across their longest extent, ``depth`` times."""
+    """Return the part of each point when all are halved across their longest extent, ``depth`` times."""
     if depth == 0 or len(Y) < 2:
         return np.zeros(len(Y), dtype=np.int64)
     centered = Y - Y.mean(axis=0)
     along = centered @ np.linalg.eigh(centered.T @ centered)[1][:, -1]
     upper = np.zeros(len(Y), dtype=bool)
     upper[np.argsort(along, kind="stable")[len(Y) // 2 :]] = True
-    pieces = np.zeros(len(Y), dtype=np.int64)
-    pieces[~upper] = 2 * cut(Y[~upper], depth - 1)
-    pieces[upper] = 2 * cut(Y[upper], depth - 1) + 1
-    return pieces
+    parts = np.zeros(len(Y), dtype=np.int64)
+    parts[~upper] = 2 * cut(Y[~upper], depth - 1)
+    parts[upper] = 2 * cut(Y[upper], depth - 1) + 1
+    return parts
 
 
 def spread_dimension(lists: NeighborGraph, members: Array, run: Run) -> float:
-    r"""Return the dimension in which a cluster spreads along its own neighbor graph: 1 of a curve, however noisy.
+    r"""Return the dimension in which a cluster spreads along its neighbor graph: 1 for a curve, however noisy.
 
     .. math:: \frac{\log(b / a)}{\overline{\log r_i(b) - \log r_i(a)}}, \qquad a = \max(5, m / 8), \quad b = m / 2
 
-    for the geodesic distances :math:`r_i` to the a-th and b-th nearest of m members that hang together, with 5
-    neighbors. The dimension among near neighbors is that of the noise; this one is that of the shape. NaN of fewer
+    for the geodesic distances :math:`r_i` to the a-th and b-th nearest of m connected members, with 5
+    neighbors. The dimension among near neighbors is that of the noise; this one is that of the shape. NaN for fewer
     than 12 members.
     """
     graph = _among(lists, members)
@@ -177,7 +176,7 @@ def spread_dimension(lists: NeighborGraph, members: Array, run: Run) -> float:
 
 
 def border_step(rows: FloatArray, lists: NeighborGraph, members: Array, metric: Any, run: Run) -> float:
-    """Return the shortest step out of a cluster over the longest that has to be taken inside; 0 if it falls apart.
+    """Return the shortest step out of a cluster over the longest necessary step inside; 0 if it is disconnected.
 
     A step between two points is as long as their distance, and as the distance to the fifth neighbor of either. The
     longest inside is that of the minimum spanning tree with a tenth of the members on either side.
@@ -187,20 +186,20 @@ def border_step(rows: FloatArray, lists: NeighborGraph, members: Array, metric: 
     near, lengths = NeighborIndex(rows[outside], NeighborRule(1, metric=metric), run).query(rows[inside], run)
     out = float(np.maximum(np.maximum(core[inside], core[outside[near[:, 0]]]), lengths[:, 0]).min())
     graph = _among(lists, members, N_STEP_NEIGHBORS * 2)
-    own = core[inside]
-    steps = np.maximum(np.maximum(own[graph.rows()], own[graph.indices]), graph.lengths)
+    inner_core = core[inside]
+    steps = np.maximum(np.maximum(inner_core[graph.rows()], inner_core[graph.indices]), graph.lengths)
     reachable = NeighborGraph(graph.indptr, graph.indices, steps, symmetric=True)
     return out / _longest_inside(reachable)
 
 
 def _among(lists: NeighborGraph, members: Array, k: int = N_STEP_NEIGHBORS) -> NeighborGraph:
     """Return the symmetric graph of the k nearest of each point, among some of them."""
-    place = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
-    return symmetrize(lists.with_only(place < k)).subset(np.flatnonzero(members))
+    rank = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
+    return symmetrize(lists.with_only(rank < k)).subset(np.flatnonzero(members))
 
 
 def _longest_inside(graph: NeighborGraph) -> float:
-    """Return the longest step of the minimum spanning tree that separates a tenth; infinite if a tenth is apart."""
+    """Return the longest step of the minimum spanning tree that separates a tenth; infinite if a tenth is separate."""
     largest, *others = components(graph)
     n = graph.n_points
     least = max(N_STEP_NEIGHBORS, MIN_BRANCH_SHARE * n)
@@ -216,3 +215,71 @@ def _longest_inside(graph: NeighborGraph) -> float:
         if min(sizes[point], len(order) - sizes[point]) >= least:
             longest = max(longest, float(tree[before[point], point]))
     return longest or float("inf")
+
+
+def embed(estimator: Any, X: Any, **settings: Any) -> FloatArray:
+    """Return the embedding of X by a clone of the estimator, without its warnings."""
+    return refit(estimator, X, **settings)[0]
+
+
+def refit(estimator: Any, X: Any, **settings: Any) -> tuple[FloatArray, Any]:
+    """Return the embedding of X and the fitted clone that made it."""
+    from sklearn.base import clone
+
+    model = clone(estimator).set_params(**settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmbeddingWarning)
+        return as_points("The embedding", model.fit_transform(X)), model
+
+
+def shown(estimator: Any, X: Any, seed: int) -> tuple[FloatArray, Any]:
+    """Return the picture and the fitted estimator: the given one if it has as many rows, otherwise a clone."""
+    embedding = getattr(estimator, "embedding_", None)
+    if embedding is not None and np.ndim(embedding) == 2 and len(embedding) == X.shape[0]:
+        return as_points("The embedding", embedding), estimator
+    return refit(estimator, X, **seed_if_none(estimator, seed))
+
+
+def seed_if_none(estimator: Any, seed: int) -> dict[str, int]:
+    """Return the seed as a parameter, if the estimator has one and it is None."""
+    params = estimator.get_params()
+    return {"random_state": seed} if "random_state" in params and params["random_state"] is None else {}
+
+
+def check_estimator(estimator: Any) -> None:
+    """Raise an error for objects that cannot be cloned and fitted again."""
+    if isinstance(estimator, type) or not (hasattr(estimator, "fit_transform") and hasattr(estimator, "get_params")):
+        raise ValueError(
+            f"An estimator with fit_transform and get_params is needed, such as TSNE(); got {estimator!r:.80}."
+        )
+    if estimator.get_params().get("metric") in ("precomputed", "affinity", "gram"):
+        raise ValueError(
+            "The estimator needs distances or a graph (metric='precomputed'), which cannot be made for new data; "
+            "fit it on the rows."
+        )
+
+
+def as_rows(X: Any, n_least: int) -> Any:
+    """Return valid rows, dense in double precision or sparse: at least ``n_least``, finite, not all the same."""
+    if issparse(X):
+        X = X.tocsr()
+        if not np.isfinite(X.data).all():
+            raise ValueError("X holds NaN or infinity; leave such rows out or fill them.")
+    else:
+        X = as_points("X", X)
+    check.enough_points(X.shape[0], n_least, "an evaluation by refits")
+    check.distinct_points(X)
+    return X
+
+
+def as_labels(labels: Any, n: int) -> IntArray:
+    """Return valid labels as integers from 0, negative numbers as -1."""
+    labels = np.asarray(on_host(labels, "clusters"))
+    if labels.shape != (n,):
+        raise ValueError(f"clusters must be 'auto' or one label for each of the {n} points; got shape {labels.shape}.")
+    none = labels < 0 if labels.dtype.kind in "if" else np.zeros(n, dtype=bool)
+    if none.all():
+        raise ValueError("clusters holds no label of 0 or more, so there is no cluster to evaluate.")
+    names = np.full(n, -1)
+    names[~none] = np.unique(labels[~none], return_inverse=True)[1]
+    return names

@@ -1,4 +1,4 @@
-"""Reliability of each point of an embedding: neighbors kept, against what the point would keep at a wrong place."""
+"""Reliability of each point of an embedding: neighbors kept, compared with a wrong position."""
 
 from __future__ import annotations
 
@@ -21,33 +21,29 @@ RELIABILITY_NEIGHBORS, MAX_RELIABILITY_NEIGHBORS, MIN_RELIABILITY_POINTS = 100, 
 10,000 up to the second number, which the search finds fast), and the fewest points of which it has several sizes.
 Against classes of digits, MNIST and Fashion MNIST areas under the curve rise until about 100 and hardly beyond; that of
 COIL-20, with 72 views of a thing, begins to fall."""
-
 LEAST_SCALE = 5
-"""The smallest neighborhood that is compared: who is the very nearest is settled by noise. With sizes from 1 the area
+"""The smallest neighborhood that is compared: noise decides which point is the nearest. With sizes from 1 the area
 under the curve against classes of digits is 0.78, from 5 it is 0.90."""
-
 MIN_NULL_SCORES = 10_000
 """Scores of the null distribution, at least; its quantile at 5 % is then known to 0.2 %."""
-
 MIN_TRUSTED_SCORE = 0.25
-"""The least score of a trustworthy point. In 50 dimensions of noise a place next door keeps nothing, so that t-SNE's
-places, which keep 13 %, are significantly better; but they are not to be trusted. 0.24 to 0.34 are the null's quantiles
+"""The least score of a trustworthy point. In 50 dimensions of noise a neighboring position keeps nothing, so that
+t-SNE's positions, which keep 13 %, are significantly better; but they cannot be trusted. 0.24 to 0.34 are the null's
+quantiles
 at 5 % in maps of digits, MNIST, COIL-20 and olive oil, where this changes little."""
-
 DUBIOUS_ABOVE = 0.5
-"""A point is dubious if its p-value is above this: at a wrong place it would as often keep more as it would less."""
-
+"""A point is dubious if its p-value is above this: a wrong position would keep more neighbors as often as fewer."""
 ROWS_PER_OVERLAP = 2048
 
 
 @dataclass(frozen=True, repr=False)
 class Reliability:
-    """How far each point of an embedding can be believed; printed, a sentence.
+    """How far each point of an embedding can be trusted; printed, a short text.
 
     Parameters
     ----------
     score : ndarray of shape (n,)
-        Neighbors kept beyond chance: 1 if all are kept, 0 if as many as at a random place.
+        Neighbors kept beyond chance: 1 if all are kept, 0 if as many as at a random position.
     p_value : ndarray of shape (n,)
         Share of the null scores that are as high.
     null : ndarray of shape (m,)
@@ -55,9 +51,9 @@ class Reliability:
     n_neighbors : int
         The largest neighborhood compared.
     level : float
-        Up to this p-value a point can be trustworthy.
+        Largest p-value of a trustworthy point.
     refitted : bool
-        Whether the null scores are of the method on columns permuted, instead of exchanged places.
+        Whether the null scores are those of the method on permuted columns, instead of exchanged positions.
     """
 
     score: FloatArray
@@ -96,7 +92,7 @@ class Reliability:
     def __repr__(self) -> str:
         """Return the verdict in words."""
         counts = self.counts
-        against = "the method keeps in columns permuted" if self.refitted else "it would at a place next door"
+        against = "the method keeps in permuted columns" if self.refitted else "at a neighboring position"
         return (
             f"{counts['trustworthy']:,} of {len(self.score):,} points ({self.share_trustworthy:.1%}) are trustworthy "
             f"at {self.level:g}: each keeps a quarter and more of its {self.n_neighbors} neighbors, more than "
@@ -115,7 +111,7 @@ def reliability(  # noqa: PLR0913
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Reliability:
-    r"""Return for each point whether its place in the embedding can be believed.
+    r"""Return for each point whether its position in the embedding can be trusted.
 
     The score of point i is its share of neighbors kept beyond chance, over neighborhoods of 5 to K = ``n_neighbors``
     points,
@@ -123,10 +119,10 @@ def reliability(  # noqa: PLR0913
     .. math:: s_i = \frac{\sum_{k=5}^{K} R_i(k) / k}{\sum_{k=5}^{K} 1 / k}, \qquad
         R_i(k) = \frac{(n - 1)\, |N_X^k(i) \cap N_Y^k(i)| / k - k}{n - 1 - k} .
 
-    It is compared with the scores of misplaced points: each point in turn exchanges its place with a point drawn from
-    the outer half of its own neighborhood in the data (ranks K/2 to K), all others staying. So a wrong place next door
-    is the null hypothesis, which is harder to beat than one anywhere in the map. The p-value is the share of these
-    scores, of all points together, that are as high.
+    It is compared with the scores of misplaced points: each point in turn exchanges its position with a point drawn
+    from the outer half of its neighborhood in the data (ranks K/2 to K), while all others stay. The null hypothesis is
+    thus a wrong position nearby, which is harder to beat than one anywhere in the map. The p-value is the share of
+    these scores, of all points together, that are as high.
 
     Parameters
     ----------
@@ -135,15 +131,15 @@ def reliability(  # noqa: PLR0913
     Y : array-like of shape (n, p)
         The embedding, of any method or library, compared by Euclidean distance.
     n_neighbors : int or "auto"
-        The largest neighborhood, below n / 2; "auto" is 100, a quarter of fewer than 400 points, a hundredth of more
-        than 10,000 up to 200.
+        The largest neighborhood, below n / 2; "auto" is 100; a quarter of the points if these are fewer than 400,
+        and 1 % of more than 10,000 up to 200.
     metric : str
         Metric of X, as in scikit-learn.
     level : float
         A point is trustworthy if its p-value is at most this and its score at least 1/4.
     estimator : object, optional
         An estimator with the settings of the one that made Y. The null scores are then those of its embedding of data
-        whose columns are permuted independently: what the method keeps where there is nothing to keep but single
+        whose columns are permuted independently: what the method keeps where there is nothing to keep but individual
         columns (xia2024). Takes one more fit.
     random_state : None, int, numpy Generator or RandomState
         Seed of the exchanges, of the permutations, and of an approximate search.
@@ -159,8 +155,8 @@ def reliability(  # noqa: PLR0913
     Notes
     -----
     In a random map p-values are uniform: at most a share of ``level`` can be trustworthy, and half is dubious. A
-    trustworthy point has neighbors of the data around it; distances, sizes of clusters and gaps are not judged, nor
-    whether a class is the right one: a point that lies among others' neighbors in the data is at its right place there.
+    trustworthy point has neighbors of the data around it; distances, sizes of clusters and gaps are not evaluated, nor
+    whether a class is the right one: a point among members of another class in the data belongs there.
 
     The neighbors are found by search (approximately in large data), so that time and memory grow with n K.
 
@@ -172,8 +168,8 @@ def reliability(  # noqa: PLR0913
     >>> X = np.random.default_rng(0).uniform(size=(400, 2))
     >>> Y = X.copy()
     >>> Y[:3] = 1 - Y[:3]
-    >>> found = reliability(X, Y)
-    >>> found.share_trustworthy > 0.98, found.dubious[:3].tolist()
+    >>> result = reliability(X, Y)
+    >>> result.share_trustworthy > 0.98, result.dubious[:3].tolist()
     (True, [True, True, True])
     """
     X, Y = as_pair(X, Y, metric)
@@ -198,7 +194,7 @@ def reliability(  # noqa: PLR0913
 
 
 def _neighborhood_size(n_neighbors: Any, n: int) -> int:
-    check.enough_points(n, MIN_RELIABILITY_POINTS, "a judgment of each point")
+    check.enough_points(n, MIN_RELIABILITY_POINTS, "an evaluation of each point")
     if isinstance(n_neighbors, str) and n_neighbors == "auto":
         return min(max(RELIABILITY_NEIGHBORS, n // 100), MAX_RELIABILITY_NEIGHBORS, n // 4)
     because = f" for {n} points (from {LEAST_SCALE} to below n / 2)"
@@ -232,15 +228,15 @@ def _worth(n: int, size: int) -> tuple[FloatArray, float]:
     k = np.arange(1, size + 1)
     weight = np.where(k >= LEAST_SCALE, 1.0 / k, 0.0)
     weight /= weight.sum()
-    each = weight * (n - 1) / (k * (n - 1.0 - k))
-    return np.cumsum(each[::-1])[::-1], float(np.sum(weight * k / (n - 1.0 - k)))
+    gains = weight * (n - 1) / (k * (n - 1.0 - k))
+    return np.cumsum(gains[::-1])[::-1], float(np.sum(weight * k / (n - 1.0 - k)))
 
 
 def _sum_of_common(near_x: IntArray, near_y: IntArray, worth: FloatArray) -> FloatArray:
     """Return per row the sum of ``worth`` over the members that both lists have."""
     m, size = near_x.shape
     both = np.concatenate([near_x, near_y], axis=1)
-    order = np.argsort(both, axis=1, kind="stable")  # equal members stand side by side, that of the data first
+    order = np.argsort(both, axis=1, kind="stable")  # equal members are adjacent, that of the data first
     members = np.take_along_axis(both, order, axis=1)
     rows, first = np.nonzero(members[:, 1:] == members[:, :-1])
     rank = np.maximum(order[rows, first], order[rows, first + 1] - size)
@@ -248,20 +244,20 @@ def _sum_of_common(near_x: IntArray, near_y: IntArray, worth: FloatArray) -> Flo
 
 
 def _exchanged_scores(near_x: IntArray, near_y: IntArray, run: Run) -> FloatArray:
-    """Return the scores of points that have exchanged places with one from the outer half of their neighborhood."""
+    """Return the scores of points that exchanged positions with one from the outer half of their neighborhood."""
     n, size = near_x.shape
     rng = run.rng("exchanged places")
-    own = np.arange(n, dtype=near_x.dtype)[:, None]
+    points = np.arange(n, dtype=near_x.dtype)[:, None]
     scores = []
     for _ in range(-(-MIN_NULL_SCORES // n)):
         other = np.take_along_axis(near_x, rng.integers(size // 2, size, size=(n, 1)), axis=1)
-        there = near_y[other[:, 0]]
-        scores.append(_scores(near_x, np.where(there == own, other, there), run))
+        lists = near_y[other[:, 0]]
+        scores.append(_scores(near_x, np.where(lists == points, other, lists), run))
     return np.concatenate(scores)
 
 
 def _refitted_scores(X: Any, estimator: Any, metric: str, size: int, run: Run) -> FloatArray:
     """Return the scores of the method's embedding of columns that are permuted independently."""
     permuted = run.rng("permuted columns").permuted(X, axis=0)
-    places = np.asarray(clone(estimator).fit_transform(permuted))
-    return _scores(_lists(permuted, metric, size, run), _lists(places, "euclidean", size, run), run)
+    embedding = np.asarray(clone(estimator).fit_transform(permuted))
+    return _scores(_lists(permuted, metric, size, run), _lists(embedding, "euclidean", size, run), run)

@@ -1,4 +1,4 @@
-"""Two passes over rows in blocks for a score: the nearest of sampled points in each space, then their ranks."""
+"""Two passes over chunked data for a score: the nearest rows of sampled points in each space, then their ranks."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from scipy.sparse import issparse
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry.evaluation.metrics._distances import pair_sums
 from manifoldry.evaluation.metrics._shepard import correlation_sums
-from manifoldry.evaluation.metrics._stress import pair_sums
-from manifoldry.graph._metrics import LinearRows
-from manifoldry.graph._pairwise import MAX_DIFFERENCE_COLUMNS, N_PRODUCT_ROWS, distances_to, nearest
+from manifoldry.graph._pairwise import MAX_DIFFERENCE_COLUMNS, N_PRODUCT_ROWS, LinearRows, distances_to, nearest
 
 PASS_DISTANCES = 2**19
-"""Distances of a task of a pass, per space: 4 MB, with what is computed of them some 50 MB per thread."""
-
+"""Distances that one task of a pass holds, per space: 4 MB, and about 50 MB per thread with what follows from them."""
 DATA, EMBEDDING, PRINCIPAL = range(3)
-"""The spaces, by their place in lists: of the rows, of the layout that is scored, and of their principal components."""
-
+"""Positions of the spaces in lists: the data, the layout that is scored, and the principal components."""
 SCORED_LAYOUTS = EMBEDDING, PRINCIPAL
 
 
 @dataclass(frozen=True)
 class SampledSpaces:
-    """Sampled points in the three spaces, and how rows that hold data, places and perhaps classes go there.
+    """Sampled points in the three spaces, and how rows of data, coordinates and perhaps classes are mapped there.
 
-    ``numbers`` (m,) are theirs among all rows, ``widths`` the columns of data and of places, ``center`` a point in the
-    middle of the data, ``axes`` the principal axes as columns.
+    ``numbers`` (m,) are their positions among all rows, ``widths`` the columns of data and of coordinates, ``center`` a
+    point in the middle of the data, ``axes`` the principal axes as columns.
     """
 
     numbers: IntArray
@@ -46,33 +43,33 @@ class SampledSpaces:
         X, rest = rows[:, :p], rows[:, p:]
         rest = _dense(rest).astype(np.float64)
         X = X.astype(np.float64) if issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-        places = np.ascontiguousarray(rest[:, :q])
-        return (X, places, self.principal(X)), rest[:, q:].astype(np.int64).reshape(-1)
+        coordinates = np.ascontiguousarray(rest[:, :q])
+        return (X, coordinates, self.principal(X)), rest[:, q:].astype(np.int64).reshape(-1)
 
     def principal(self, X: Array) -> FloatArray:
-        """Return the principal components of rows, each whatever rows come with it."""
+        """Return the principal components of rows; those of a row do not depend on the others."""
         axes = LinearRows(np.ascontiguousarray(self.axes.T))
         return axes(X) - self.center @ self.axes if issparse(X) else axes(X - self.center)
 
     def over_groups(
         self, spaces: tuple[Array, ...], start: int, run: Run, work: Callable[[int, int, list[FloatArray]], Any]
     ) -> list[Any]:
-        """Return what ``work`` makes of the distances of some sampled points to a block of rows, in every space.
+        """Return what ``work`` computes from distances of groups of sampled points to a block of rows, in each space.
 
         A point is infinitely far from itself.
         """
         metrics = self.metric, "euclidean", "euclidean"
         centers = (self.center, *(points.mean(axis=0) for points in self.points[1:]))
-        away = [distances_to(rows, *how) for rows, *how in zip(spaces, metrics, centers, strict=True)]
+        searches = [distances_to(rows, *how) for rows, *how in zip(spaces, metrics, centers, strict=True)]
         n = spaces[DATA].shape[0]
 
         def group(lo: int, hi: int) -> Any:
-            found = [distances(points[lo:hi]) for distances, points in zip(away, self.points, strict=True)]
-            own = self.numbers[lo:hi] - start
-            here = np.flatnonzero((own >= 0) & (own < n))
-            for distances in found:
-                distances[here, own[here]] = np.inf
-            return work(lo, hi, found)
+            distances = [search(points[lo:hi]) for search, points in zip(searches, self.points, strict=True)]
+            columns = self.numbers[lo:hi] - start
+            inside = np.flatnonzero((columns >= 0) & (columns < n))
+            for table in distances:
+                table[inside, columns[inside]] = np.inf
+            return work(lo, hi, distances)
 
         least = N_PRODUCT_ROWS if self.widths[0] > MAX_DIFFERENCE_COLUMNS else 1
         return run.map(group, run.ranges(len(self.numbers), max(least, PASS_DISTANCES // n)), blas=True)
@@ -86,7 +83,7 @@ class NearRows:
     lengths: FloatArray
 
     def sorted_by(self, space: int, k: int) -> NearRows:
-        """Return the k nearest, in order; of equally near ones those that were listed first."""
+        """Return the k nearest, in order; among equally near rows those listed first."""
         order = np.argsort(self.lengths[:, :, space], axis=1, kind="stable")[:, :k]
         return NearRows(
             np.take_along_axis(self.numbers, order, axis=1), np.take_along_axis(self.lengths, order[:, :, None], axis=1)
@@ -115,9 +112,9 @@ class FirstShare:
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The k nearest of the sampled points in every space, and the sums over all rows that figures are made of.
+    """The k nearest of the sampled points in every space, and the sums over all rows that metrics are made of.
 
-    ``scales`` are those near which `pair_sums` and `correlation_sums` lose no digits, by layout.
+    ``scales``, by layout, are the numbers about which `pair_sums` and `correlation_sums` lose no digits.
     """
 
     spaces: SampledSpaces
@@ -127,22 +124,23 @@ class FirstPass:
 
     def __call__(self, rows: Array, start: int, run: Run) -> FirstShare:
         """Return the share of a block."""
-        here, classes = self.spaces.split(rows)
+        spaces, classes = self.spaces.split(rows)
         k = min(self.n_neighbors, rows.shape[0])
         order = np.argsort(classes, kind="stable")
         present, starts = np.unique(classes[order], return_index=True)
 
-        def work(lo: int, hi: int, away: list[FloatArray]) -> FirstShare:
-            near = tuple(_near(away, space, k, start) for space in range(len(away)))
+        def work(lo: int, hi: int, distances: list[FloatArray]) -> FirstShare:
+            near = tuple(_near(distances, space, k, start) for space in range(len(distances)))
             by_class = np.zeros((len(SCORED_LAYOUTS), hi - lo, self.n_classes))
             for layout in SCORED_LAYOUTS:
                 if self.n_classes:
-                    distances = np.where(np.isfinite(away[layout]), away[layout], 0.0)
-                    sums = np.add.reduceat(np.take(distances, order, axis=1), starts, axis=1)
+                    finite = np.where(np.isfinite(distances[layout]), distances[layout], 0.0)
+                    sums = np.add.reduceat(np.take(finite, order, axis=1), starts, axis=1)
                     by_class[layout - 1][:, present] = sums
-            return FirstShare(near, tuple(self._sums(away, layout, by_class[layout - 1]) for layout in SCORED_LAYOUTS))
+            sums_of = (self._sums(distances, layout, by_class[layout - 1]) for layout in SCORED_LAYOUTS)
+            return FirstShare(near, tuple(sums_of))
 
-        return _joined(self.spaces.over_groups(here, start, run, work))
+        return _joined(self.spaces.over_groups(spaces, start, run, work))
 
     def merge(self, first: FirstShare, second: FirstShare) -> FirstShare:
         """Return the share of two runs of blocks, the second after the first."""
@@ -154,15 +152,15 @@ class FirstPass:
         )
         return FirstShare(near, tuple(a + b for a, b in zip(first.sums, second.sums, strict=True)))
 
-    def _sums(self, away: list[FloatArray], layout: int, by_class: FloatArray) -> LayoutSums:
+    def _sums(self, distances: list[FloatArray], layout: int, by_class: FloatArray) -> LayoutSums:
         pilot, about = self.scales[layout - 1]
-        x, y = away[DATA], away[layout]
+        x, y = distances[DATA], distances[layout]
         return LayoutSums(pair_sums(x, y, pilot), correlation_sums(x, y, about), by_class)
 
 
 @dataclass(frozen=True)
 class SecondShare:
-    """What a block adds to the second pass: counts of the rows between candidates, and rows that were asked for."""
+    """What a block adds to the second pass: counts of the rows between candidates, and the needed rows."""
 
     counts: tuple[IntArray, ...]
     numbers: IntArray
@@ -179,39 +177,39 @@ class SecondShare:
 class SecondPass:
     """The ranks of candidates (the nearest in one space) among all rows in another space.
 
-    ``candidates`` lists pairs of that other space and the candidates; the rows ``wanted`` (their numbers, ascending)
-    are brought along.
+    ``candidates`` lists pairs of that other space and the candidates; the rows ``needed`` (their numbers, ascending)
+    are returned as well.
     """
 
     spaces: SampledSpaces
     candidates: tuple[tuple[int, NearRows], ...]
-    wanted: IntArray
+    needed: IntArray
 
     def __call__(self, rows: Array, start: int, run: Run) -> SecondShare:
         """Return the share of a block."""
-        here, _ = self.spaces.split(rows)
+        spaces, _ = self.spaces.split(rows)
         ordered = [_ascending(near.lengths[:, :, space], near.numbers) for space, near in self.candidates]
 
-        def work(lo: int, hi: int, away: list[FloatArray]) -> tuple[IntArray, ...]:
+        def work(lo: int, hi: int, distances: list[FloatArray]) -> tuple[IntArray, ...]:
             return tuple(
-                _counts(away[space], start, values[lo:hi], numbers[lo:hi])
+                _counts(distances[space], start, values[lo:hi], numbers[lo:hi])
                 for (space, _), (values, numbers, _) in zip(self.candidates, ordered, strict=True)
             )
 
-        groups = self.spaces.over_groups(here, start, run, work)
+        groups = self.spaces.over_groups(spaces, start, run, work)
         counts = tuple(np.concatenate(part) for part in zip(*groups, strict=True))
-        mine = self.wanted[(self.wanted >= start) & (self.wanted < start + rows.shape[0])]
-        return SecondShare(counts, mine, _dense(rows[mine - start]))
+        inside = self.needed[(self.needed >= start) & (self.needed < start + rows.shape[0])]
+        return SecondShare(counts, inside, _dense(rows[inside - start]))
 
     def ranks(self, total: SecondShare) -> list[IntArray]:
         """Return the ranks (m, k), from 1, of each list of candidates."""
-        found = []
+        lists = []
         for (space, near), counts in zip(self.candidates, total.counts, strict=True):
             order = _ascending(near.lengths[:, :, space], near.numbers)[2]
             ranks = np.empty_like(counts)
             np.put_along_axis(ranks, order, 1 + np.cumsum(counts, axis=1), axis=1)
-            found.append(ranks)
-        return found
+            lists.append(ranks)
+        return lists
 
 
 def _dense(rows: Any) -> Array:
@@ -219,9 +217,9 @@ def _dense(rows: Any) -> Array:
     return dense
 
 
-def _near(away: list[FloatArray], space: int, k: int, start: int) -> NearRows:
-    columns = nearest(away[space], k)
-    lengths = np.stack([np.take_along_axis(distances, columns, axis=1) for distances in away], axis=2)
+def _near(distances: list[FloatArray], space: int, k: int, start: int) -> NearRows:
+    columns = nearest(distances[space], k)
+    lengths = np.stack([np.take_along_axis(table, columns, axis=1) for table in distances], axis=2)
     return NearRows(start + columns, lengths)
 
 
@@ -245,13 +243,13 @@ def _ascending(values: FloatArray, numbers: IntArray) -> tuple[FloatArray, IntAr
     return values, numbers, order
 
 
-def _counts(away: FloatArray, start: int, values: FloatArray, numbers: IntArray) -> IntArray:
+def _counts(distances: FloatArray, start: int, values: FloatArray, numbers: IntArray) -> IntArray:
     from manifoldry._numerics.kernels.rank_counts import count_before
 
-    away = np.ascontiguousarray(away)
-    points, which = np.nonzero((numbers >= start) & (numbers < start + away.shape[1]))
-    # As the first pass has it: products of another machine may differ in the last digit.
-    away[points, numbers[points, which] - start] = values[points, which]
+    distances = np.ascontiguousarray(distances)
+    points, which = np.nonzero((numbers >= start) & (numbers < start + distances.shape[1]))
+    # The distances of the first pass: products on another machine may differ in the last digit.
+    distances[points, numbers[points, which] - start] = values[points, which]
     counts = np.zeros(numbers.shape, dtype=np.int64)
-    count_before(away, start, values, numbers, counts)
+    count_before(distances, start, values, numbers, counts)
     return counts

@@ -1,4 +1,4 @@
-"""The score of rows in blocks: sampled points against all rows, read three times, in bounded memory."""
+"""The score of chunked data: sampled points against all rows, read three times, in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from manifoldry.data._chunked import BlockSample, as_blocks, row_blocks
 from manifoldry.data._chunked.local import ArrayBlocks, LocalBlocks
 from manifoldry.data._chunked.store import regrouped
 from manifoldry.evaluation.metrics._distortion import LocalDistortion, distortions_of
-from manifoldry.evaluation.metrics._labels import Labeled, draw_triplets, order_sums, read_labels, silhouettes
-from manifoldry.evaluation.metrics._shepard import pair_columns
+from manifoldry.evaluation.metrics._labels import Labeled, read_labels, silhouettes
+from manifoldry.evaluation.metrics._shepard import draw_triplets, order_sums, pair_columns
 from manifoldry.evaluation.score._chunk_pass import (
     DATA,
     EMBEDDING,
@@ -32,94 +32,109 @@ from manifoldry.evaluation.score._chunk_pass import (
     SecondPass,
     SecondShare,
 )
-from manifoldry.evaluation.score._row_pass import N_RANKED_PAIRS, N_ROW_TRIPLETS, Statistics
-from manifoldry.evaluation.score._statistics import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, Task
-from manifoldry.evaluation.score._table import TABLE, Asked, Score, scored_size
+from manifoldry.evaluation.score._statistics import (
+    DISTORTION_METRICS,
+    LABEL_METRICS,
+    N_RANKED_PAIRS,
+    N_ROW_TRIPLETS,
+    TRUTH_METRICS,
+    LayoutMetrics,
+    ScoreTask,
+    Statistics,
+    baseline_pca,
+)
+from manifoldry.evaluation.score._table import Asked, Score, checked_metrics, scored_size
 from manifoldry.graph._pairwise import listed_distances, sample_rows
 
 N_DRAWN_ROWS, MAX_DRAWN_ENTRIES = 20_000, 2**24
-"""Rows that a score draws, to which principal components are fitted and among which are the scored points, and their
-entries: 128 MB in double precision. A direction is then known to a hundredth or so of its length."""
-
-WHOLE_FIGURES = frozenset({"r_nx_auc", "geodesic_correlation", *TRUTH_FIGURES})
-"""Figures that need the ranks of all rows, a graph of all rows, or all rows of two tables at once."""
-
-NO_PLACES: FloatArray = np.empty((0, 0))
-"""The places of a layout that is not in memory."""
-
-UNMEASURED = ("precomputed", "seuclidean", "mahalanobis", "hellinger")
-"""Metrics that need all pairs, or a map of the rows before."""
+"""Rows that a score draws, and their entries (128 MB in double precision). Principal components are fitted to them and
+known to about 1 % of their length; the scored points are among them."""
+WHOLE_METRICS = frozenset({"r_nx_auc", "geodesic_correlation", *TRUTH_METRICS})
+"""Metrics that need the ranks of all rows, a graph of all rows, or all rows of two tables at once."""
+UNSUPPORTED_METRICS = ("precomputed", "seuclidean", "mahalanobis", "hellinger")
+"""Distances that need all pairs, or a map of the rows before."""
 
 
 def score_blocks(X: Any, Y: Any, asked: Asked, random_state: Any, n_jobs: int | None) -> Score:
-    """Return the score of an embedding of rows in blocks."""
-    _refuse(asked)
+    """Return the score of an embedding of chunked data."""
+    _check_options(asked)
     run = Run(random_state, n_jobs)
-    data, places = _opened(X), _opened(Y)
-    known = None if asked.labels is None else _all_labeled(asked.labels)
-    parts = [data, places] if known is None else [data, places, row_blocks(known.classes[:, None])]
+    data, coordinates = _opened(X), _opened(Y)
+    labels = None if asked.labels is None else _all_labeled(asked.labels)
+    parts = [data, coordinates] if labels is None else [data, coordinates, row_blocks(labels.classes[:, None])]
     blocks = zipped_blocks(*parts)
-    widths = data.n_features, places.n_features
+    widths = data.n_features, coordinates.n_features
     drawn = blocks.sample(_n_drawn(asked.sample, blocks.n_features), run.rng("drawn rows"))
     n = drawn.n_rows
     k = chosen_neighbors(asked.n_neighbors, n)
     require_below_half(k, n)
     if asked.sample is None and not drawn.whole:
-        raise ValueError(f"sample=None compares all {n:,} rows with all; of rows in blocks, sample a number of them.")
+        raise ValueError(f"sample=None compares all {n:,} rows with all; with chunked data, pass a number of rows.")
     chosen = sample_rows(len(drawn.numbers), scored_size(asked.sample, n), random_state)
     spaces = _spaces(drawn, chosen, widths, asked.metric)
-    wanted = _wanted(asked, k, widths, labeled=known is not None)
-    task = Task(None, n, asked.metric, drawn.numbers[chosen], k, None, known, wanted, run)
+    names = _metrics(asked, k, widths, labeled=labels is not None)
+    task = ScoreTask(None, n, asked.metric, drawn.numbers[chosen], k, None, labels, names, run)
     return BlockScore(blocks, drawn, chosen, spaces, task).score()
 
 
 @dataclass(frozen=True)
 class BlockScore:
-    """What is scored: rows in blocks, those drawn, which of them are compared with all (``chosen``), and the task."""
+    """Chunked data, the rows drawn from it, which of these are compared with all (``chosen``), and the task."""
 
     blocks: RowBlocks
     drawn: BlockSample
     chosen: IntArray
     spaces: SampledSpaces
-    task: Task
+    task: ScoreTask
 
     def score(self) -> Score:
         """Return the score, by two passes over all rows."""
         rows = self.spaces.split(self.drawn.rows)[0]
-        near, ranks, bent = self._passes(rows)
+        first, ranks, distortions = self._passes(rows)
         pairs = [self._drawn_pairs(rows[space], space) for space in range(len(rows))]
-        data = {"lengths": near.near[DATA].lengths[:, :, DATA], "before": pairs[DATA][0]}
-        found = []
+        data = Statistics(first.near[DATA].lengths[:, :, DATA], pairs[DATA][0])
+        estimates = []
         for i, layout in enumerate(SCORED_LAYOUTS):
-            statistics = self._statistics(near, layout) | {"x_in_y": ranks[i], "y_in_x": ranks[len(SCORED_LAYOUTS) + i]}
-            statistics |= {"after": pairs[layout][0], "triplets": order_sums(pairs[DATA][1], pairs[layout][1])}
-            scored = Layout(self.task, NO_PLACES, data, statistics, None, bent[i], errors=layout == EMBEDDING)
-            found.append(scored.figures())
-        ours, pca = found
-        values, errors = ({name: figure[i] for name, figure in ours.items()} for i in range(2))
-        return Score(values, {name: figure[0] for name, figure in pca.items()}, errors, self._heading())
+            sums = first.sums[layout - 1]
+            statistics = Statistics(
+                first.near[layout].lengths[:, :, layout],
+                pairs[layout][0],
+                x_in_y=ranks[i],
+                y_in_x=ranks[len(SCORED_LAYOUTS) + i],
+                sums=sums.pairs,
+                products=sums.products,
+                triplets=order_sums(pairs[DATA][1], pairs[layout][1]),
+                neighbor_distances=first.near[DATA].lengths[:, :, layout],
+                label_columns=self._label_columns(first, layout),
+            )
+            metrics = LayoutMetrics(
+                self.task, np.empty((0, 0)), data, statistics, None, distortions[i], errors=layout == EMBEDDING
+            )
+            estimates.append(metrics.estimates())
+        embedding, pca = estimates
+        return Score.of(embedding, pca, self._heading())
 
     def _passes(self, rows: tuple[Array, ...]) -> tuple[FirstShare, list[IntArray], list[LocalDistortion | None]]:
         """Return the nearest of the sampled points and sums; their ranks; and the distortions of both layouts."""
         task, run = self.task, self.task.run
-        n_classes = 0 if task.known is None else task.known.n_classes
+        n_classes = 0 if task.labels is None else task.labels.n_classes
         first = FirstPass(self.spaces, task.n_neighbors, n_classes, [self._scales(rows, i) for i in SCORED_LAYOUTS])
         with run.stage("nearest rows"):
             near = self.blocks.reduce(first, first.merge, run)
         in_x = near.near[DATA]
-        bends = bool(task.wanted & DISTORTION_FIGURES)
-        wanted = np.unique(np.concatenate([task.rows, in_x.numbers.ravel()])) if bends else task.rows[:0]
+        distorted = task.needs(DISTORTION_METRICS)
+        needed = np.unique(np.concatenate([task.rows, in_x.numbers.ravel()])) if distorted else task.rows[:0]
         candidates = [(i, in_x) for i in SCORED_LAYOUTS] + [(DATA, near.near[i]) for i in SCORED_LAYOUTS]
-        second = SecondPass(self.spaces, tuple(candidates), wanted)
+        second = SecondPass(self.spaces, tuple(candidates), needed)
         with run.stage("ranks"):
             total = self.blocks.reduce(second, SecondShare.merge, run)
-        bent: list[LocalDistortion | None] = [None] * len(SCORED_LAYOUTS)
-        if bends:
-            bent = self._distortions(in_x.numbers, total)
-        return near, second.ranks(total), bent
+        distortions: list[LocalDistortion | None] = [None] * len(SCORED_LAYOUTS)
+        if distorted:
+            distortions = self._distortions(in_x.numbers, total)
+        return near, second.ranks(total), distortions
 
     def _scales(self, rows: tuple[Array, ...], layout: int) -> tuple[float, tuple[float, float]]:
-        """Return numbers near which sums lose no digits: the scale of a layout, and mean distances; from one point."""
+        """Return the scale of a layout and mean distances, from one point: sums about these lose no digits."""
         first, all_drawn = self.chosen[:1], np.arange(len(self.drawn.numbers))[None]
         x, y = (
             listed_distances(rows[space], self._metric(space), first, all_drawn, self.task.run)[0]
@@ -141,28 +156,21 @@ class BlockScore:
     def _metric(self, space: int) -> str:
         return self.task.metric if space == DATA else "euclidean"
 
-    def _statistics(self, near: FirstShare, layout: int) -> Statistics:
-        """Return what the first pass found out about a layout, by the names of `Layout`."""
-        own, known = near.near[layout], self.task.known
-        sums = near.sums[layout - 1]
-        found: Statistics = {
-            "lengths": own.lengths[:, :, layout],
-            "stretched": near.near[DATA].lengths[:, :, layout],
-            "sums": sums.pairs,
-            "products": sums.products,
-        }
-        if known is not None:
-            mine = known.classes[self.task.rows]
-            same = known.classes[own.numbers] == mine[:, None]
-            apart = silhouettes(sums.classes, np.bincount(known.classes), mine)
-            found["labels"] = np.column_stack([same.mean(axis=1), same[:, 0], apart])
-        return found
+    def _label_columns(self, first: FirstShare, layout: int) -> FloatArray | None:
+        """Return the columns of `label_rows`, from the nearest rows and the sums by class."""
+        labels = self.task.labels
+        if labels is None:
+            return None
+        classes = labels.classes[self.task.rows]
+        same = labels.classes[first.near[layout].numbers] == classes[:, None]
+        separation = silhouettes(first.sums[layout - 1].classes, np.bincount(labels.classes), classes)
+        return np.column_stack([same.mean(axis=1), same[:, 0], separation])
 
     def _distortions(self, near: IntArray, total: SecondShare) -> list[LocalDistortion | None]:
         rows = self.spaces.split(total.rows)[0]
-        own, others = (np.searchsorted(total.numbers, numbers) for numbers in (self.task.rows, near))
+        points, neighbors = (np.searchsorted(total.numbers, numbers) for numbers in (self.task.rows, near))
         layouts = [rows[layout] for layout in SCORED_LAYOUTS]
-        return [*distortions_of(rows[DATA], layouts, own, others, self.task.metric, self.task.run)]
+        return [*distortions_of(rows[DATA], layouts, points, neighbors, self.task.metric, self.task.run)]
 
     def _heading(self) -> str:
         n, m, s, q = self.task.n_points, len(self.chosen), len(self.drawn.numbers), self.spaces.widths[1]
@@ -170,25 +178,25 @@ class BlockScore:
         fitted = "all" if s == n else f"{s:,}"
         return (
             f"{n:,} points in {q} dimension{'s' * (q > 1)}, {self.task.n_neighbors} neighbors; {which} (± standard "
-            f"error), by blocks. PCA is that of {fitted} rows; left out are r_nx_auc and geodesic_correlation, which "
-            "need all rows in memory."
+            f"error), by chunks. PCA is fitted to {fitted} rows; r_nx_auc and geodesic_correlation need all rows in "
+            "memory and are left out."
         )
 
 
-def _refuse(asked: Asked) -> None:
-    """Refuse what is not known of rows in blocks, before anything is read."""
+def _check_options(asked: Asked) -> None:
+    """Raise an error for options that chunked data does not have, before anything is read."""
     check.metric(asked.metric, ("precomputed",))
-    if asked.metric in UNMEASURED:
+    if asked.metric in UNSUPPORTED_METRICS:
         raise ValueError(
-            f"metric={asked.metric!r} needs more than single rows, and these come in blocks: map the rows so that "
+            f"metric={asked.metric!r} needs more than individual rows, and X is chunked: map the rows so that "
             "distances are Euclidean, or score a sample (blocks.sample)."
         )
     if asked.truth is not None:
-        raise ValueError("truth is compared with all rows in memory, and these come in blocks: score a sample of them.")
+        raise ValueError("truth is compared with all rows in memory, and X is chunked: score a sample of the rows.")
 
 
 def _opened(table: Any) -> RowBlocks:
-    """Return a table in blocks, also one in memory beside blocks."""
+    """Return a table as chunked data, also one in memory next to a chunked one."""
     blocks = as_blocks(table)
     if blocks is None:
         blocks = row_blocks(table if issparse(table) else np.asarray(table))
@@ -203,62 +211,49 @@ def _opened(table: Any) -> RowBlocks:
 def _all_labeled(labels: Any) -> Labeled:
     if hasattr(labels, "__dask_graph__"):
         raise ValueError(
-            "labels must be in memory, one for each row, also where the rows are in blocks; got a Dask "
+            "labels must be in memory, one for each row, also where the rows are chunked; got a Dask "
             f"{type(labels).__name__}: pass labels.compute()."
         )
     refuse_blocks(labels, "labels")
-    known = read_labels(labels, len(labels))
-    missing = len(labels) - len(known.points)
+    labeled = read_labels(labels, len(labels))
+    missing = len(labels) - len(labeled.points)
     if missing:
         raise ValueError(
-            f"Rows in blocks need a label each; {missing:,} of {len(labels):,} have none: leave these rows out."
+            f"Every row of chunked data needs a label; {missing:,} of {len(labels):,} have none: leave these rows out."
         )
-    return known
+    return labeled
 
 
 def _n_drawn(sample: Any, width: int) -> int:
-    """Return how many rows are drawn: as many as are to be scored at least."""
-    asked = 0 if sample is None or isinstance(sample, str) else check.integer("sample", sample, 1)
-    return max(asked, min(N_DRAWN_ROWS, MAX_DRAWN_ENTRIES // width))
+    """Return how many rows are drawn: at least those that are scored."""
+    scored = 0 if sample is None or isinstance(sample, str) else check.integer("sample", sample, 1)
+    return max(scored, min(N_DRAWN_ROWS, MAX_DRAWN_ENTRIES // width))
 
 
 def _spaces(drawn: BlockSample, chosen: IntArray, widths: tuple[int, int], metric: str) -> SampledSpaces:
     """Return the scored points in the spaces of the data, of the embedding and of the principal components."""
-    from sklearn.decomposition import PCA
-
     p, q = widths
     X = drawn.rows[:, :p]
     X = X.astype(np.float64) if issparse(X) else np.asarray(X, dtype=np.float64)
     check.distinct_points(X)
     check.representable_scale(X, spread=check.column_spread(X))
-    count = min(q, min(X.shape) - issparse(X))
-    fitted = PCA(count, svd_solver="arpack" if issparse(X) else "auto", random_state=0).fit(X)
-    axes = np.pad(fitted.components_, ((0, q - count), (0, 0))).T.copy()
-    empty = SampledSpaces(drawn.numbers[chosen], (), metric, widths, fitted.mean_, axes)
+    pca, missing = baseline_pca(X, q)
+    pca.fit(X)
+    axes = np.pad(pca.components_, ((0, missing), (0, 0))).T.copy()
+    empty = SampledSpaces(drawn.numbers[chosen], (), metric, widths, pca.mean_, axes)
     points = empty.split(drawn.rows[chosen])[0]
     check.representable_scale(points[EMBEDDING], what="Y")
     return replace(empty, points=points)
 
 
-def _wanted(asked: Asked, k: int, widths: tuple[int, int], *, labeled: bool) -> frozenset[str]:
-    """Return the names of the figures asked for, or refuse them."""
-    missing = set(WHOLE_FIGURES) | (set() if labeled else {*LABEL_FIGURES})
+def _metrics(asked: Asked, k: int, widths: tuple[int, int], *, labeled: bool) -> frozenset[str]:
+    """Return the valid names of the metrics to compute."""
+    undefined = dict.fromkeys(WHOLE_METRICS, "all rows in memory, and X is chunked")
+    if not labeled:
+        undefined |= dict.fromkeys(LABEL_METRICS, "labels")
     if asked.metric != "euclidean" or k <= min(widths):
-        missing |= DISTORTION_FIGURES
-    possible = frozenset(TABLE) - missing
-    if asked.figures is None:
-        return possible
-    for name in asked.figures:
-        check.choice("figures", name, TABLE)
-        if name in WHOLE_FIGURES:
-            raise ValueError(f"The figure {name!r} needs all rows in memory, and these come in blocks: leave it out.")
-        if name not in possible:
-            required = "labels" if name in LABEL_FIGURES else "metric='euclidean' and more neighbors than dimensions"
-            raise ValueError(f"The figure {name!r} needs {required}; pass that, or leave the figure out.")
-    return frozenset(asked.figures)
-
-
-# Tables of the same rows side by side, read in blocks together: data, embedding and labels of one row at once.
+        undefined |= dict.fromkeys(DISTORTION_METRICS, "metric='euclidean' and more neighbors than dimensions")
+    return checked_metrics(asked.figures, undefined)
 
 
 def zipped_blocks(*sources: RowBlocks) -> RowBlocks:
@@ -273,7 +268,7 @@ def zipped_blocks(*sources: RowBlocks) -> RowBlocks:
     >>> zipped_blocks(row_blocks(np.ones((5, 3))), row_blocks(np.ones((5, 2), dtype=np.float32)))
     ZippedBlocks(5 rows, 5 columns, float64)
     """
-    _refuse_lengths({source.n_rows for source in sources} - {None})
+    _check_lengths({source.n_rows for source in sources} - {None})
     local = [source for source in sources if isinstance(source, LocalBlocks)]
     if len(local) == len(sources):
         return ZippedBlocks(*local)
@@ -293,7 +288,7 @@ class ZippedBlocks(LocalBlocks):
         self.checkpoint = next((source.checkpoint for source in sources if source.checkpoint is not None), None)
 
     def key(self) -> str | None:
-        """Return what the rows of all tables are known by; None if that cannot be told."""
+        """Return what identifies the rows of all tables; None if one of them has nothing."""
         keys = [source.key() for source in self.sources]
         return None if None in keys else " ".join(map(str, keys))
 
@@ -302,9 +297,9 @@ class ZippedBlocks(LocalBlocks):
         start = first
         for rows in zip_longest(*parts):
             lengths = {0 if part is None else part.shape[0] for part in rows}
-            _refuse_lengths({start + length for length in lengths})
+            _check_lengths({start + length for length in lengths})
             start += lengths.pop()
-            yield _beside(rows)
+            yield _side_by_side(rows)
 
 
 def _from(source: LocalBlocks, first: int, block_rows: int) -> Iterator[Array]:
@@ -314,7 +309,7 @@ def _from(source: LocalBlocks, first: int, block_rows: int) -> Iterator[Array]:
     return regrouped(rows, block_rows)
 
 
-def _beside(parts: tuple[Array, ...]) -> Array:
+def _side_by_side(parts: tuple[Array, ...]) -> Array:
     if any(issparse(part) for part in parts):
         return hstack([csr_array(part) for part in parts], format="csr")
     return np.hstack(parts)
@@ -338,12 +333,12 @@ def _zipped_collections(sources: tuple[RowBlocks, ...]) -> RowBlocks:
                 f"Rows of a Dask collection and of {type(source).__name__} cannot be read side by side; pass both as "
                 "Dask collections, or both as files, functions or arrays."
             )
-    _refuse_lengths({array.shape[0] for _, array in arrays})
+    _check_lengths({array.shape[0] for _, array in arrays})
     by_source = {id(source): array.rechunk({0: chunks}) for source, array in arrays}
     return DaskBlocks(dask.array.concatenate([by_source[id(source)] for source in sources], axis=1))
 
 
-def _refuse_lengths(lengths: set[Any]) -> None:
+def _check_lengths(lengths: set[Any]) -> None:
     if len(lengths) > 1:
         least, most = min(lengths), max(lengths)
         raise ValueError(

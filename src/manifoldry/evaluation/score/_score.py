@@ -1,4 +1,4 @@
-"""The score: every measure of an embedding in one call, beside those of principal components."""
+"""The score: every quality metric of an embedding in one call, next to those of principal components."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
 
 from manifoldry._core import check
 from manifoldry._core.run import Run
@@ -18,16 +17,18 @@ from manifoldry.evaluation.metrics._distortion import LocalDistortion, distortio
 from manifoldry.evaluation.metrics._labels import read_labels
 from manifoldry.evaluation.metrics._shepard import geodesic_rows
 from manifoldry.evaluation.score._chunked import score_blocks
-from manifoldry.evaluation.score._row_pass import RowPass, Statistics
 from manifoldry.evaluation.score._statistics import (
-    DISTORTION_FIGURES,
-    LABEL_FIGURES,
-    TRUTH_FIGURES,
-    Layout,
+    DISTORTION_METRICS,
+    LABEL_METRICS,
+    TRUTH_METRICS,
+    LayoutMetrics,
     PathLengths,
-    Task,
+    ScoreTask,
+    Statistics,
+    baseline_pca,
+    row_statistics,
 )
-from manifoldry.evaluation.score._table import TABLE, Asked, Score, scored_size
+from manifoldry.evaluation.score._table import Asked, Score, checked_metrics, scored_size
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._pairwise import as_pair, as_points, sample_rows
@@ -49,30 +50,30 @@ def score(  # noqa: PLR0913
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Score:
-    """Return the quality measures of an embedding, and those of PCA beside them; printed, they are a table.
+    """Return the quality metrics of an embedding, next to those of PCA; printed, they are a table.
 
-    For any embedding, also one made by another library.
+    The embedding may come from any library.
 
     Parameters
     ----------
-    X : array-like, sparse matrix or rows in blocks of shape (n, d), or array (n, n) for ``metric="precomputed"``
+    X : array-like, sparse matrix or chunked data of shape (n, d), or array (n, n) for ``metric="precomputed"``
         The data, or the distances between the points.
-    Y : array-like or rows in blocks of shape (n, p)
+    Y : array-like or chunked data of shape (n, p)
         The embedding, compared by Euclidean distance.
     labels : array-like of shape (n,), optional
-        Classes, numbers or strings; adds neighborhood_hit, label_accuracy and silhouette. None and NaN mark points
-        without a label, which these leave out.
+        Classes, numbers or strings; adds neighborhood_hit, label_accuracy and silhouette. Points whose
+        label is None or NaN are left out of these.
     truth : array-like of shape (n, q), optional
         Known coordinates; adds the three Procrustes errors, over all points.
     n_neighbors : int or "auto"
-        Number of neighbors, below n / 2; "auto" is 15, or of fewer than 31 points as many as are fewer than half.
+        Number of neighbors, below n / 2; "auto" is 15, or with fewer than 31 points the largest number below n / 2.
     metric : str
         Metric of X, as in scikit-learn.
     sample : int, "auto" or None
         Number of points whose neighborhoods and distances are compared, each with all n points; None for all. "auto"
-        is all up to 3,000 points and 1,000 beyond.
+        uses all up to 3,000 points, and 1,000 of more.
     figures : collection of str, optional
-        Names of the figures to compute, of `metrics.table.TABLE`; all by default.
+        Names of the metrics to compute, from `metrics.TABLE`; all by default.
     random_state : None, int, numpy Generator or RandomState
         Seed of the sample.
     n_jobs : int, optional
@@ -81,27 +82,27 @@ def score(  # noqa: PLR0913
     Returns
     -------
     Score
-        A dict of str to float, in groups: neighbors, distances, layout, labels, truth, and units, which only say
-        something about an embedding in the units of X. ``errors`` has the standard errors of the sample, ``pca`` the
-        same figures of the first p principal components (of the classical scaling of precomputed distances).
+        A dict of str to float, in groups: neighbors, distances, layout, labels, truth, and units, which are meaningful
+        only for an embedding in the units of X. ``errors`` has the standard errors of the sample, ``pca`` the same
+        metrics of the first p principal components (for precomputed distances, of classical scaling).
         ``to_frame()`` and ``to_dict()`` add the range, best value and meaning of each.
 
     Notes
     -----
-    Figures that the data do not define (all neighbors are duplicates) are NaN. Standard errors are those of samples
-    without repeats, by the jackknife over the sampled points.
+    Metrics that the data does not define (all neighbors are duplicates) are NaN. Standard errors are those of samples
+    without replacement, by the jackknife over the sampled points.
 
-    Rows in blocks (`row_blocks`, Dask collections) are never held together: they are read three times, to draw points,
-    to find their neighbors and to count ranks, each point against all rows. Figures that need all rows at once are left
-    out, and the heading says which; ranked pairs and triplets are those of 20,000 rows, which PCA is fitted to. Write
-    an embedding that is computed when it is read (``model.transform(blocks)``) to a file first.
+    Chunked data (`row_blocks`, Dask collections) is never held in memory as a whole: it is read three times, to draw
+    points, to find their neighbors and to count ranks, each point against all rows. Metrics that need all rows at once
+    are left out, and the heading names them. Ranked pairs and triplets come from 20,000 rows, to which PCA is fitted.
+    Write an embedding that is computed when it is read (``model.transform(blocks)``) to a file first.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> found = score(X, X, n_neighbors=5)
-    >>> found["trustworthiness"], round(found.pca["trustworthiness"], 12), found.errors["trustworthiness"]
+    >>> result = score(X, X, n_neighbors=5)
+    >>> result["trustworthiness"], round(result.pca["trustworthiness"], 12), result.errors["trustworthiness"]
     (1.0, 1.0, 0.0)
     """
     asked = Asked(labels, truth, n_neighbors, metric, sample, figures)
@@ -117,59 +118,46 @@ def score_layouts(
     checked = [_checked(X, Y, asked.truth, asked.metric) for Y in layouts]
     X, truth = checked[0][0], checked[0][2]
     Ys = [Y for _, Y, _ in checked]
-    n = len(Ys[0])
+    n, metric = len(Ys[0]), asked.metric
     k = chosen_neighbors(asked.n_neighbors, n)
     require_below_half(k, n)
     rows = sample_rows(n, scored_size(asked.sample, n), random_state)
-    known = None if asked.labels is None else read_labels(asked.labels, n)
+    labels = None if asked.labels is None else read_labels(asked.labels, n)
     run = Run(random_state, n_jobs)
-    dimensions = sorted({Y.shape[1] for Y in Ys})
-    baselines = {p: _baseline(X, p, asked.metric, run) for p in dimensions}
-    tasks = {
-        p: Task(
-            X,
-            n,
-            asked.metric,
-            rows,
-            k,
-            truth,
-            known,
-            _wanted(asked.figures, _possible(X, p, asked.metric, k, labeled=known is not None, true=truth is not None)),
-            run,
-        )
-        for p in dimensions
-    }
+    tasks: dict[int, ScoreTask] = {}
+    baselines: dict[int, FloatArray] = {}
+    for p in sorted({Y.shape[1] for Y in Ys}):
+        baselines[p] = _baseline(X, p, metric, run)
+        undefined = _undefined(X, p, metric, k, labeled=labels is not None, true=truth is not None)
+        names = checked_metrics(asked.figures, undefined)
+        tasks[p] = ScoreTask(X, n, metric, rows, k, truth, labels, names, run)
     return _scores(tasks, Ys, baselines)
 
 
-def _scores(tasks: Mapping[int, Task], Ys: Sequence[FloatArray], baselines: Mapping[int, FloatArray]) -> list[Score]:
+def _scores(
+    tasks: Mapping[int, ScoreTask], Ys: Sequence[FloatArray], baselines: Mapping[int, FloatArray]
+) -> list[Score]:
     """Return the scores of layouts by the tasks and the baselines of their dimensions."""
     task = next(iter(tasks.values()))
-    everything = [*baselines.values(), *Ys]
-    data, *found = RowPass.draw(len(Ys[0]), task.rows, task.n_neighbors, task.needs, task.run)(
-        task.X, everything, task.metric, task.run
-    )
-    paths = _geodesics(task, data) if "geodesic_correlation" in task.wanted else None
-    bent = _distortions(tasks, everything, data["neighbors"])
+    layouts = [*baselines.values(), *Ys]
+    data, *statistics = row_statistics(task, layouts)
+    paths = _geodesics(task, data) if "geodesic_correlation" in task.metrics else None
+    assert data.neighbors is not None
+    distortions = _distortions(tasks, layouts, data.neighbors)
     m = len(baselines)
-    figures = [
-        Layout(tasks[Y.shape[1]], Y, data, found[i], paths, bent[i], errors=i >= m).figures()
-        for i, Y in enumerate(everything)
+    estimates = [
+        LayoutMetrics(tasks[Y.shape[1]], Y, data, statistics[i], paths, distortions[i], errors=i >= m).estimates()
+        for i, Y in enumerate(layouts)
     ]
-    pca = {p: {name: figure[0] for name, figure in figures[i].items()} for i, p in enumerate(baselines)}
+    pca = dict(zip(baselines, estimates, strict=False))
     return [
-        Score(
-            {name: figure[0] for name, figure in ours.items()},
-            pca[Y.shape[1]],
-            {name: figure[1] for name, figure in ours.items()},
-            _heading(task, Y, paths),
-        )
-        for Y, ours in zip(Ys, figures[m:], strict=True)
+        Score.of(embedding, pca[Y.shape[1]], _heading(task, Y, paths))
+        for Y, embedding in zip(Ys, estimates[m:], strict=True)
     ]
 
 
 def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, FloatArray | None]:
-    """Return the input as arrays, or refuse it."""
+    """Return the input as valid arrays."""
     check.metric(metric, ("precomputed",))
     X, Y = as_pair(X, Y, metric)
     if metric != "precomputed":
@@ -187,79 +175,56 @@ def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, 
 
 
 def _distortions(
-    tasks: Mapping[int, Task], layouts: Sequence[FloatArray], near: IntArray
+    tasks: Mapping[int, ScoreTask], layouts: Sequence[FloatArray], neighbors: IntArray
 ) -> list[LocalDistortion | None]:
-    """Return the distortions of each layout, those of one dimension together; None where they are not wanted."""
-    found: list[LocalDistortion | None] = [None] * len(layouts)
+    """Return the distortions of each layout, those of one dimension together; None where they are not needed."""
+    distortions: list[LocalDistortion | None] = [None] * len(layouts)
     for p, task in tasks.items():
-        mine = [i for i, Y in enumerate(layouts) if Y.shape[1] == p]
-        if task.wanted & DISTORTION_FIGURES:
-            bent = distortions_of(task.X, [layouts[i] for i in mine], task.rows, near, task.metric, task.run)
-            for i, one in zip(mine, bent, strict=True):
-                found[i] = one
-    return found
+        if task.needs(DISTORTION_METRICS):
+            of_dimension = [i for i, Y in enumerate(layouts) if Y.shape[1] == p]
+            Ys = [layouts[i] for i in of_dimension]
+            local = distortions_of(task.X, Ys, task.rows, neighbors, task.metric, task.run)
+            for i, distortion in zip(of_dimension, local, strict=True):
+                distortions[i] = distortion
+    return distortions
 
 
-def _geodesics(task: Task, data: Statistics) -> PathLengths:
+def _geodesics(task: ScoreTask, data: Statistics) -> PathLengths:
     n = task.X.shape[0]
     most = min(len(task.rows), MAX_GEODESIC_SOURCES, max(2, MAX_SCORED_LENGTHS // n))
     sources = task.rows[sample_rows(len(task.rows), most, task.run.rng("geodesic sources"))]
-    if len(task.rows) == n:  # all neighbors are known
-        graph = NeighborGraph.from_rows(data["neighbors"], data["lengths"])
+    if len(task.rows) == n and data.neighbors is not None:  # the neighbors of all points are known
+        graph = NeighborGraph.from_rows(data.neighbors, data.lengths)
         return PathLengths(sources, geodesic_lengths(symmetrize(graph), task.run, sources)[0])
     return PathLengths(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
 
 
 def _baseline(X: Any, n_components: int, metric: str, run: Run) -> FloatArray:
-    """Return as many principal components, or coordinates of classical scaling where X holds distances."""
-    if metric != "precomputed":
-        return principal_components(X, n_components)
-    found = classical_scaling(np.asarray(X, dtype=np.float64), min(n_components, len(X) - 1), run).coordinates
-    return np.pad(found, ((0, 0), (0, n_components - found.shape[1])))
+    """Return as many principal components, or coordinates of classical scaling where X holds distances.
+
+    Columns beyond the rank that the data can have are zeros.
+    """
+    if metric == "precomputed":
+        Y = classical_scaling(np.asarray(X, dtype=np.float64), min(n_components, len(X) - 1), run).coordinates
+        return np.pad(Y, ((0, 0), (0, n_components - Y.shape[1])))
+    pca, missing = baseline_pca(X, n_components)
+    return np.pad(pca.fit_transform(X), ((0, 0), (0, missing)))
 
 
-def principal_components(X: Any, n_components: int) -> FloatArray:
-    """Return the scores of rows, dense or sparse, on the first principal components; zeros beyond their number."""
-    from sklearn.decomposition import PCA
-
-    sparse = issparse(X)
-    count = min(n_components, min(X.shape) - sparse)
-    scores = PCA(count, svd_solver="arpack" if sparse else "auto", random_state=0).fit_transform(X)
-    return np.pad(scores, ((0, 0), (0, n_components - count)))
-
-
-def _possible(X: Any, p: int, metric: str, k: int, *, labeled: bool, true: bool) -> frozenset[str]:
-    """Return the names of the figures that this input defines."""
-    missing: set[str] = set()
+def _undefined(X: Any, p: int, metric: str, k: int, *, labeled: bool, true: bool) -> dict[str, str]:
+    """Return the metrics that this input does not define, and what each of them requires."""
+    missing: dict[str, str] = {}
     if not labeled:
-        missing.update(LABEL_FIGURES)
+        missing |= dict.fromkeys(LABEL_METRICS, "labels")
     if not true:
-        missing.update(TRUTH_FIGURES)
+        missing |= dict.fromkeys(TRUTH_METRICS, "truth")
     if metric not in ("euclidean", "precomputed") or k <= tangent_dimension(X, p, metric):
-        missing.update(DISTORTION_FIGURES)
-    return frozenset(TABLE) - missing
+        required = "metric='euclidean' or 'precomputed', and more neighbors than dimensions"
+        missing |= dict.fromkeys(DISTORTION_METRICS, required)
+    return missing
 
 
-def _wanted(figures: Collection[str] | None, possible: frozenset[str]) -> frozenset[str]:
-    """Return the names of the figures asked for, or refuse them."""
-    if figures is None:
-        return possible
-    for name in figures:
-        check.choice("figures", name, TABLE)
-        if name not in possible:
-            raise ValueError(f"The figure {name!r} needs {_required(name)}; pass that, or leave the figure out.")
-    return frozenset(figures)
-
-
-def _required(name: str) -> str:
-    if name in LABEL_FIGURES:
-        return "labels"
-    if name in TRUTH_FIGURES:
-        return "truth"
-    return "metric='euclidean' or 'precomputed', and more neighbors than dimensions"
-
-
-def _heading(task: Task, Y: FloatArray, paths: PathLengths | None) -> str:
+def _heading(task: ScoreTask, Y: FloatArray, paths: PathLengths | None) -> str:
     n, p = Y.shape
     m = len(task.rows)
     which = (
@@ -268,5 +233,5 @@ def _heading(task: Task, Y: FloatArray, paths: PathLengths | None) -> str:
         else f"{m:,} drawn and compared with all (± standard error)"
     )
     joined = 1.0 if paths is None else paths.joined
-    apart = f" Paths join {joined:.0%} of the pairs: geodesic_correlation is theirs." if joined < 1 else ""
-    return f"{n:,} points in {p} dimension{'s' * (p > 1)}, {task.n_neighbors} neighbors; {which}.{apart}"
+    separate = f" Paths join {joined:.0%} of the pairs: geodesic_correlation is theirs." if joined < 1 else ""
+    return f"{n:,} points in {p} dimension{'s' * (p > 1)}, {task.n_neighbors} neighbors; {which}.{separate}"

@@ -1,44 +1,70 @@
-"""The figures of a score from what each sampled point adds to them, with their standard errors."""
+"""What each sampled point adds to the metrics of a score, and the metrics that follow, with their standard errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from math import isqrt
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.stats import rankdata
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.ranks import nearness, relative_error, share_kept
-from manifoldry.evaluation.metrics._distances import scale_and_deviation, squared_ratios
+from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry._numerics.ranks import nearness, ranks_of, relative_error, share_kept
+from manifoldry.evaluation.metrics._coranking import auc_rows, sorted_ranks, worst_ranks
+from manifoldry.evaluation.metrics._distances import (
+    pair_sums,
+    pilot_scale,
+    scale_and_deviation,
+    squared_ratios,
+    stress_of_sums,
+)
 from manifoldry.evaluation.metrics._distortion import LocalDistortion, log_radii, squared_radii
 from manifoldry.evaluation.metrics._labels import Labeled, label_rows
 from manifoldry.evaluation.metrics._procrustes import FITS, procrustes
-from manifoldry.evaluation.metrics._shepard import correlation, correlation_of_sums, correlation_sums, jackknife_error
-from manifoldry.evaluation.metrics._stress import stress_of_sums
-from manifoldry.evaluation.score._row_pass import Needs, Statistics
-from manifoldry.graph._pairwise import block_rows, distance_rows, sample_rows
+from manifoldry.evaluation.metrics._shepard import (
+    correlation,
+    correlation_of_sums,
+    correlation_sums,
+    draw_triplets,
+    jackknife_error,
+    pair_columns,
+    triplet_sums,
+)
+from manifoldry.graph._pairwise import (
+    DistanceRows,
+    block_rows,
+    distance_rows,
+    distances_to_others,
+    nearest,
+    sample_rows,
+)
 
-Figures = dict[str, tuple[float, float]]
+RANK_METRICS = frozenset({"trustworthiness", "continuity", "knn_kept", "lcmc", "mrre_x", "mrre_y"})
+RATIO_METRICS = frozenset({"scale", "distance_deviation", "distance_error"})
+SUM_METRICS = frozenset({"pearson", "scaled_stress", "scaled_sammon_stress"})
+DISTORTION_METRICS = frozenset({"conformality", "area_deviation", "local_residual"})
+LABEL_METRICS = ("neighborhood_hit", "label_accuracy", "silhouette")
+TRUTH_METRICS = {f"procrustes_{kind}": kind for kind in FITS}
+
+N_RANKED_PAIRS = 100_000
+"""Pairs, about, whose distances are ranked together; the rank correlation is then known to about 0.003."""
+N_ROW_TRIPLETS = 50
+"""Triplets drawn per point, as in `triplet_accuracy`."""
+
+Estimates = dict[str, tuple[float, float]]
 """Value and standard error by name."""
-
-RANK_FIGURES = frozenset({"trustworthiness", "continuity", "knn_kept", "lcmc", "mrre_x", "mrre_y"})
-RATIO_FIGURES = frozenset({"scale", "distance_deviation", "distance_error"})
-SUM_FIGURES = frozenset({"pearson", "scaled_stress", "scaled_sammon_stress"})
-DISTORTION_FIGURES = frozenset({"conformality", "area_deviation", "local_residual"})
-LABEL_FIGURES = ("neighborhood_hit", "label_accuracy", "silhouette")
-TRUTH_FIGURES = {f"procrustes_{kind}": kind for kind in FITS}
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is scored: the data, where it is sampled, what is known of it, and which figures are wanted.
+class ScoreTask:
+    """The data, the sampled points ``rows``, labels and truth where given, and the ``metrics`` to compute.
 
-    ``X`` is None where the data is not in memory; ``n_points`` is how many points there are.
+    ``X`` is None where the data is not in memory; ``n_points`` is the number of all points.
     """
 
     X: Any
@@ -47,20 +73,139 @@ class Task:
     rows: IntArray
     n_neighbors: int
     truth: FloatArray | None
-    known: Labeled | None
-    wanted: frozenset[str]
+    labels: Labeled | None
+    metrics: frozenset[str]
     run: Run
 
-    @property
-    def needs(self) -> Needs:
-        """What the pass over the rows has to find out."""
-        return Needs(
-            ranks=bool(self.wanted & RANK_FIGURES),
-            curves="r_nx_auc" in self.wanted,
-            sums=bool(self.wanted & SUM_FIGURES),
-            pairs="spearman" in self.wanted,
-            triplets="triplet_accuracy" in self.wanted,
-        )
+    def needs(self, names: Iterable[str]) -> bool:
+        """Whether one of these metrics is to be computed."""
+        return not self.metrics.isdisjoint(names)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Arrays with one row per sampled point, of the data or of one layout; None where they are not needed.
+
+    ``lengths`` are the distances to the nearest points of the same space and ``pair_distances`` those of the drawn
+    pairs. Of the data: ``neighbors``. Of a layout: ranks in the other space (``x_in_y``, ``y_in_x``), the area under
+    R_NX, `pair_sums`, `correlation_sums` (``products``) and `triplet_sums`. Of layouts that are not in memory also
+    the distances to the neighbors in the data (``neighbor_distances``) and the columns of `label_rows`.
+    """
+
+    lengths: FloatArray
+    pair_distances: FloatArray
+    neighbors: IntArray | None = None
+    x_in_y: IntArray | None = None
+    y_in_x: IntArray | None = None
+    areas: FloatArray | None = None
+    sums: FloatArray | None = None
+    products: FloatArray | None = None
+    triplets: FloatArray | None = None
+    neighbor_distances: FloatArray | None = None
+    label_columns: FloatArray | None = None
+
+    @classmethod
+    def join(cls, parts: Sequence[Statistics]) -> Statistics:
+        """Return the statistics of consecutive points as one."""
+        columns: dict[str, Any] = {}
+        for field in fields(cls):
+            arrays = [getattr(part, field.name) for part in parts]
+            columns[field.name] = None if arrays[0] is None else np.concatenate(arrays)
+        return cls(**columns)
+
+
+def row_statistics(task: ScoreTask, layouts: Sequence[FloatArray]) -> list[Statistics]:
+    """Return the statistics of the data and of each layout, by one pass over the sampled points."""
+    n, rows, run = task.n_points, task.rows, task.run
+    columns: IntArray = np.zeros((len(rows), 0), dtype=np.int64)
+    triplets: IntArray = columns[:, :, None]
+    if "spearman" in task.metrics:
+        columns = pair_columns(n, rows, -(-N_RANKED_PAIRS // len(rows)), run.rng("pairs"))
+    if "triplet_accuracy" in task.metrics:
+        triplets = draw_triplets(n, rows, N_ROW_TRIPLETS, run.rng("triplets"))
+    in_x, in_y = distance_rows(task.X, task.metric), [distance_rows(Y) for Y in layouts]
+    scales = [_scales(in_x, space, rows[:1]) for space in in_y]
+    grain = block_rows(n)
+
+    def part(from_x: FloatArray, lo: int, hi: int) -> list[Statistics]:
+        x = _Neighbors.of(from_x, task)
+        drawn = columns[lo:hi], triplets[lo:hi]
+        data = Statistics(x.lengths, np.take_along_axis(from_x, drawn[0], axis=1), x.nearest)
+        others = (distances_to_others(space, rows[lo:hi]) for space in in_y)
+        layouts = (_layout_statistics(task, x, y, *drawn, *scale) for y, scale in zip(others, scales, strict=True))
+        return [data, *layouts]
+
+    def block(lo: int, hi: int) -> list[list[Statistics]]:
+        from_x = distances_to_others(in_x, rows[lo:hi])
+        # The rest is done on few rows at a time, which stay in the processor's cache.
+        return [part(from_x[a:b], lo + a, lo + b) for a, b in run.ranges(hi - lo, grain)]
+
+    blocks = run.map(block, run.ranges(len(rows), block_rows(n, task.X.shape[1])), blas=True)
+    return [Statistics.join(parts) for parts in zip(*(part for parts in blocks for part in parts), strict=True)]
+
+
+def _scales(in_x: DistanceRows, in_y: DistanceRows, row: IntArray) -> tuple[float, tuple[float, float]]:
+    """Return the scale of a layout and mean distances, from one point: sums about these lose no digits."""
+    x, y = in_x(row), in_y(row)
+    others = x.size - 1
+    return pilot_scale(in_x, in_y, int(row[0])), (float(x.sum() / others), float(y.sum() / others))
+
+
+def _layout_statistics(
+    task: ScoreTask,
+    x: _Neighbors,
+    from_y: FloatArray,
+    columns: IntArray,
+    triplets: IntArray,
+    pilot: float,
+    about: tuple[float, float],
+) -> Statistics:
+    y = _Neighbors.of(from_y, task)
+    ranked, summed = task.needs(RANK_METRICS), task.needs(SUM_METRICS)
+    return Statistics(
+        y.lengths,
+        np.take_along_axis(from_y, columns, axis=1),
+        x_in_y=y.ranks(x.nearest) if ranked else None,
+        y_in_x=x.ranks(y.nearest) if ranked else None,
+        areas=auc_rows(worst_ranks(x.order, y.ranking), from_y.shape[1]) if "r_nx_auc" in task.metrics else None,
+        sums=pair_sums(x.distances, from_y, pilot) if summed else None,
+        products=correlation_sums(x.distances, from_y, about) if summed else None,
+        triplets=triplet_sums(x.distances, from_y, triplets) if "triplet_accuracy" in task.metrics else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Neighbors:
+    """Distances of some points to all others in one space, and the nearest; all ranks if R_NX needs them."""
+
+    distances: FloatArray
+    nearest: IntArray
+    lengths: FloatArray
+    order: IntArray
+    ranking: IntArray
+
+    @classmethod
+    def of(cls, distances: FloatArray, task: ScoreTask) -> _Neighbors:
+        """Find the nearest points."""
+        sort = "r_nx_auc" in task.metrics
+        order, ranking = sorted_ranks(distances) if sort else (np.empty((len(distances), 0), dtype=np.int64),) * 2
+        # A copy: a view would keep the whole order, and those of all rows are as large as all distances.
+        near = order[:, : task.n_neighbors].copy() if sort else nearest(distances, task.n_neighbors)
+        return cls(distances, near, np.take_along_axis(distances, near, axis=1), order, ranking)
+
+    def ranks(self, points: IntArray) -> IntArray:
+        """Return the ranks of some points (b, k) in this space."""
+        if self.order.size:
+            return np.take_along_axis(self.ranking, points, axis=1)
+        return ranks_of(self.distances, points)
+
+
+def baseline_pca(X: Any, n_components: int) -> tuple[Any, int]:
+    """Return scikit-learn's PCA, not fitted, for dense or sparse rows, and how many components it lacks."""
+    from sklearn.decomposition import PCA
+
+    count = min(n_components, min(X.shape) - issparse(X))
+    return PCA(count, svd_solver="arpack" if issparse(X) else "auto", random_state=0), n_components - count
 
 
 @dataclass(frozen=True)
@@ -78,53 +223,44 @@ class PathLengths:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """One layout of the data and what the pass found out about it; without ``errors`` they are not computed.
+class LayoutMetrics:
+    """The metrics of one layout from the statistics of the data and of the layout.
 
-    ``Y`` is not needed where ``found`` holds the lengths of the data's neighbors in the layout ("stretched") and the
-    columns of `label_rows` ("labels"): those of rows that are not in memory.
+    ``Y`` may be empty where ``layout`` has ``neighbor_distances`` and ``label_columns``. Without ``errors`` the rows
+    are taken for all points.
     """
 
-    task: Task
+    task: ScoreTask
     Y: FloatArray
     data: Statistics
-    found: Statistics
-    geodesics: PathLengths | None
+    layout: Statistics
+    paths: PathLengths | None
     distortion: LocalDistortion | None
     errors: bool
 
-    @property
-    def n(self) -> int:
-        """Number of points from which the rows were drawn, or of the rows where no errors are wanted."""
-        return self.task.n_points if self.errors else len(self.task.rows)
-
-    def figures(self) -> Figures:
-        """Return all figures that are wanted."""
-        wanted = self.task.wanted
-        parts: list[tuple[Any, Callable[[], Figures]]] = [
-            (RANK_FIGURES, self._ranks),
-            ({"r_nx_auc"}, lambda: {"r_nx_auc": self._mean(self.found["areas"])}),
-            (SUM_FIGURES, self._sums),
-            (
-                {"spearman"},
-                lambda: {"spearman": spearman(self.data["before"], self.found["after"], self.task.n_points)},
-            ),
+    def estimates(self) -> Estimates:
+        """Return all metrics of the task."""
+        parts: list[tuple[Iterable[str], Callable[[], Estimates]]] = [
+            (RANK_METRICS, self._ranks),
+            ({"r_nx_auc"}, lambda: {"r_nx_auc": self._mean(_known(self.layout.areas))}),
+            (SUM_METRICS, self._sums),
+            ({"spearman"}, self._spearman),
             ({"geodesic_correlation"}, self._geodesic),
             ({"triplet_accuracy"}, self._triplets),
             ({"density_preservation"}, self._density),
-            (RATIO_FIGURES, self._ratios),
-            (DISTORTION_FIGURES, self._distortion),
-            (LABEL_FIGURES, self._labels),
-            (TRUTH_FIGURES, self._truth),
+            (RATIO_METRICS, self._ratios),
+            (DISTORTION_METRICS, self._distortion),
+            (LABEL_METRICS, self._labels),
+            (TRUTH_METRICS, self._truth),
         ]
-        found: Figures = {}
-        for names, part in parts:
-            if wanted.intersection(names):
-                found |= part()
-        return {name: figure for name, figure in found.items() if name in wanted}
+        estimates: Estimates = {}
+        for names, compute in parts:
+            if self.task.needs(names):
+                estimates |= compute()
+        return {name: estimate for name, estimate in estimates.items() if name in self.task.metrics}
 
-    def _ranks(self) -> Figures:
-        n, x_in_y, y_in_x = self.task.n_points, self.found["x_in_y"], self.found["y_in_x"]
+    def _ranks(self) -> Estimates:
+        n, x_in_y, y_in_x = self.task.n_points, _known(self.layout.x_in_y), _known(self.layout.y_in_x)
         kept = share_kept(x_in_y)
         columns = {
             "trustworthiness": nearness(n, y_in_x),
@@ -136,54 +272,57 @@ class Layout:
         }
         return {name: self._mean(column) for name, column in columns.items()}
 
-    def _sums(self) -> Figures:
-        sums = self.found["sums"]
+    def _sums(self) -> Estimates:
+        sums = _known(self.layout.sums)
         return {
-            "pearson": self._of_sums(correlation_of_sums, self.found["products"]),
+            "pearson": self._of_sums(correlation_of_sums, _known(self.layout.products)),
             "scaled_stress": self._of_sums(partial(stress_of_sums, "scaled_normalized_stress"), sums),
             "scaled_sammon_stress": self._of_sums(partial(stress_of_sums, "scaled_sammon_stress"), sums),
         }
 
-    def _geodesic(self) -> Figures:
-        assert self.geodesics is not None
-        sources, lengths = self.geodesics.sources, self.geodesics.lengths
+    def _spearman(self) -> Estimates:
+        return {"spearman": spearman(self.data.pair_distances, self.layout.pair_distances, self.task.n_points)}
+
+    def _geodesic(self) -> Estimates:
+        assert self.paths is not None
+        sources, lengths = self.paths.sources, self.paths.lengths
         in_y, run = distance_rows(self.Y), self.task.run
         finite = lengths[0][np.isfinite(lengths[0])]
         about = float(finite.mean()), float(in_y(sources[:1]).mean())
 
         def block(lo: int, hi: int) -> FloatArray:
             paths = lengths[lo:hi].astype(np.float64)
-            paths[np.arange(hi - lo), sources[lo:hi]] = np.inf  # a point and itself are no pair
+            paths[np.arange(hi - lo), sources[lo:hi]] = np.inf  # a point and itself are not a pair
             return correlation_sums(paths, in_y(sources[lo:hi]), about)
 
         sums = np.concatenate(run.map(block, run.ranges(len(sources), block_rows(len(self.Y))), blas=True))
         return {"geodesic_correlation": self._of_sums(correlation_of_sums, sums)}
 
-    def _triplets(self) -> Figures:
-        sums = self.found["triplets"]
+    def _triplets(self) -> Estimates:
+        sums = _known(self.layout.triplets)
         value, between = self._of_sums(_ratio, sums)
-        # Of all points too, only some triplets were drawn.
+        # Even if all points are used, only some of their triplets were drawn.
         kept, decided = sums.T
         shares = np.divide(kept, decided, out=np.zeros_like(kept), where=decided > 0)
         within = float(shares @ (1.0 - shares)) / max(float(decided.sum()), 1.0) / len(sums)
         return {"triplet_accuracy": (value, float(np.hypot(between, np.sqrt(within * len(sums) / self.task.n_points))))}
 
-    def _density(self) -> Figures:
-        logs = [log_radii(squared_radii(part["lengths"]))[:, None] for part in (self.data, self.found)]
+    def _density(self) -> Estimates:
+        logs = [log_radii(squared_radii(part.lengths))[:, None] for part in (self.data, self.layout)]
         return {"density_preservation": self._of_sums(correlation_of_sums, correlation_sums(logs[0], logs[1]))}
 
-    def _ratios(self) -> Figures:
-        """Return the figures of the ratios of distances to neighbors, NaN if all of them are duplicates."""
-        lengths = self.data["lengths"]
-        if "stretched" in self.found:
-            squares = self.found["stretched"] ** 2 / np.where(lengths > 0, lengths**2, np.nan)
+    def _ratios(self) -> Estimates:
+        """Return the metrics of the ratios of distances to neighbors, NaN if all neighbors are duplicates."""
+        lengths = self.data.lengths
+        if self.layout.neighbor_distances is not None:
+            squares = self.layout.neighbor_distances**2 / np.where(lengths > 0, lengths**2, np.nan)
         else:
-            squares = squared_ratios(self.Y, self.task.rows[:, None], self.data["neighbors"], lengths)
+            squares = squared_ratios(self.Y, self.task.rows[:, None], _known(self.data.neighbors), lengths)
 
-        def medians(kept: IntArray) -> FloatArray:
-            some = squares[kept]
-            some = some[~np.isnan(some)]
-            return np.array(scale_and_deviation(some) if some.size else (np.nan, np.nan))
+        def medians(rows: IntArray) -> FloatArray:
+            ratios = squares[rows]
+            ratios = ratios[~np.isnan(ratios)]
+            return np.array(scale_and_deviation(ratios) if ratios.size else (np.nan, np.nan))
 
         misses = np.column_stack([np.nansum((squares - 1.0) ** 2, axis=1), np.sum(~np.isnan(squares), axis=1)])
         return {
@@ -191,51 +330,56 @@ class Layout:
             "distance_error": self._of_sums(_ratio, misses),
         }
 
-    def _distortion(self) -> Figures:
-        found = self.distortion
-        assert found is not None
-        columns = np.column_stack([found.conformality, found.areas, found.residuals])
-        columns = columns[~np.isnan(found.residuals)]
+    def _distortion(self) -> Estimates:
+        assert self.distortion is not None
+        local = self.distortion
+        columns = np.column_stack([local.conformality, local.areas, local.residuals])
+        columns = columns[~np.isnan(local.residuals)]
         names = "conformality", "area_deviation", "local_residual"
         if not len(columns):
             return dict.fromkeys(names, (float("nan"), 0.0))
 
-        def medians(kept: IntArray) -> FloatArray:
-            angle, area, residual = np.median(columns[kept], axis=0)
-            return np.array([angle, np.median(np.abs(columns[kept, 1] / area - 1.0)) if area > 0 else 1.0, residual])
+        def medians(rows: IntArray) -> FloatArray:
+            angle, area, residual = np.median(columns[rows], axis=0)
+            return np.array([angle, np.median(np.abs(columns[rows, 1] / area - 1.0)) if area > 0 else 1.0, residual])
 
         return self._of_rows(names, medians, len(columns))
 
-    def _labels(self) -> Figures:
-        known, run = self.task.known, self.task.run
-        assert known is not None
-        rows, n = self.task.rows, len(known.points)
+    def _labels(self) -> Estimates:
+        labels, run = self.task.labels, self.task.run
+        assert labels is not None
+        rows, n = self.task.rows, len(labels.points)
         if n < self.task.n_points:
             rows = sample_rows(n, len(rows), run.rng("labeled rows"))
-        if "labels" in self.found:
-            found = self.found["labels"]
-        else:
-            found = label_rows(self.Y[known.points], known, rows, min(self.task.n_neighbors, n - 1), run.n_jobs)
+        columns = self.layout.label_columns
+        if columns is None:
+            columns = label_rows(self.Y[labels.points], labels, rows, min(self.task.n_neighbors, n - 1), run.n_jobs)
         n = n if self.errors else len(rows)
-        return {name: _of_means(column, n) for name, column in zip(LABEL_FIGURES, found.T, strict=True)}
+        return {name: _of_means(column, n) for name, column in zip(LABEL_METRICS, columns.T, strict=True)}
 
-    def _truth(self) -> Figures:
-        wanted = {name: kind for name, kind in TRUTH_FIGURES.items() if name in self.task.wanted}
-        return {name: (procrustes(self.Y, self.task.truth, kind=kind).error, 0.0) for name, kind in wanted.items()}
+    def _truth(self) -> Estimates:
+        kinds = {name: kind for name, kind in TRUTH_METRICS.items() if name in self.task.metrics}
+        return {name: (procrustes(self.Y, self.task.truth, kind=kind).error, 0.0) for name, kind in kinds.items()}
 
     def _mean(self, column: FloatArray) -> tuple[float, float]:
-        return _of_means(column, self.n)
+        return _of_means(column, self.task.n_points if self.errors else len(self.task.rows))
 
-    def _of_sums(self, figure: Callable[[FloatArray], FloatArray], sums: FloatArray) -> tuple[float, float]:
+    def _of_sums(self, metric: Callable[[FloatArray], FloatArray], sums: FloatArray) -> tuple[float, float]:
         n = self.task.n_points if self.errors else len(sums)
-        return float(figure(sums.sum(axis=0))), jackknife_error(figure, sums, n)
+        return float(metric(sums.sum(axis=0))), jackknife_error(metric, sums, n)
 
-    def _of_rows(self, names: Any, figures: Callable[[IntArray], FloatArray], m: int | None = None) -> Figures:
+    def _of_rows(self, names: Any, metrics: Callable[[IntArray], FloatArray], m: int | None = None) -> Estimates:
         m = len(self.task.rows) if m is None else m
-        values = figures(np.arange(m))
+        values = metrics(np.arange(m))
         n = self.task.n_points * m // len(self.task.rows) if self.errors else m
-        errors = group_jackknife_errors(figures, m, n, self.task.run.rng("jackknife groups"))
+        errors = group_jackknife_errors(metrics, m, n, self.task.run.rng("jackknife groups"))
         return {name: (float(a), float(b)) for name, a, b in zip(names, values, errors, strict=True)}
+
+
+def _known(column: Array | None) -> Array:
+    """Return statistics that the task asked for."""
+    assert column is not None
+    return column
 
 
 def _of_means(column: FloatArray, n: int) -> tuple[float, float]:
@@ -248,53 +392,34 @@ def _ratio(sums: FloatArray) -> FloatArray:
         return sums[..., 0] / sums[..., 1]
 
 
-# Standard errors of figures of a sample that are no smooth functions of means: medians and rank correlations.
+# Standard errors of metrics that are not smooth functions of means: medians and rank correlations.
 
 MAX_JACKKNIFE_GROUPS = 50
-"""Maximum number of groups of points left out in turn: of g groups, the error is known to 1 / sqrt(2 g) of itself."""
+"""Maximum number of groups of points left out in turn: with g groups the relative error is about 1 / sqrt(2 g)."""
 
 
 def group_jackknife_errors(
-    figures: Callable[[IntArray], FloatArray], m: int, n: int, rng: np.random.Generator
+    metrics: Callable[[IntArray], FloatArray], m: int, n: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the standard errors of figures that are not smooth, such as medians: groups of points are left out.
+    """Return the standard errors of metrics of m of n points that are not smooth, such as medians.
 
     For a median, leaving out one point at a time is inconsistent; groups must grow faster than their number. Here about
-    sqrt(m) groups of sqrt(m) points, at the most 50.
-
-    Parameters
-    ----------
-    figures : callable
-        Maps the indices of the rows kept, of ``range(m)``, to an array of figures.
-    m, n : int
-        Sampled points, all points.
-    rng : numpy Generator
-        Draws the groups: rows in the order of the data may be in the order of its classes.
-
-    Notes
-    -----
-    References: shao1989
+    sqrt(m) random groups of sqrt(m) points are left out in turn, at most 50. ``metrics`` maps the indices of the
+    remaining rows to an array. References: shao1989
     """
-    whole = figures(np.arange(m))
     if m < 2 or m >= n:
-        return np.full(len(whole), 0.0 if m >= n else np.nan)
-    n_groups = min(max(2, isqrt(m)), MAX_JACKKNIFE_GROUPS)
-    groups = np.array_split(rng.permutation(m), n_groups)
-    left = np.array([figures(np.delete(np.arange(m), group)) for group in groups])
-    return _spread(left, m, n)
-
-
-def _spread(figures: FloatArray, m: int, n: int) -> Any:
-    g = len(figures)
-    squares = np.square(figures - figures.mean(axis=0)).sum(axis=0)
-    return np.sqrt((1.0 - m / n) * (g - 1) / g * squares)
-
-
-# Spearman's correlation of distances in two spaces, over pairs drawn in two stages, with its standard error.
+        return np.full(len(metrics(np.arange(m))), 0.0 if m >= n else np.nan)
+    # Drawn at random: rows in the order of the data may be in the order of its classes.
+    groups = np.array_split(rng.permutation(m), min(max(2, isqrt(m)), MAX_JACKKNIFE_GROUPS))
+    values = np.array([metrics(np.delete(np.arange(m), group)) for group in groups])
+    g = len(values)
+    squares = np.square(values - values.mean(axis=0)).sum(axis=0)
+    errors: FloatArray = np.sqrt((1.0 - m / n) * (g - 1) / g * squares)
+    return errors
 
 
 def spearman(before: FloatArray, after: FloatArray, n: int) -> tuple[float, float]:
-    r"""Return the rank correlation over pairs, c of the n - 1 pairs of each of m of n points, and its standard error.
+    r"""Return the rank correlation of distances (m, c), c of the n - 1 pairs of each of m of n points, and its error.
 
     With u and v the ranks divided by their number, a pair (x, y) moves the correlation
     :math:`12\, E[(u - \frac12)(v - \frac12)]` by
@@ -308,37 +433,25 @@ def spearman(before: FloatArray, after: FloatArray, n: int) -> tuple[float, floa
     .. math:: \Big(1 - \frac{m}{n}\Big) \frac{s_b^2}{m} + \frac{m}{n} \Big(1 - \frac{c}{n - 1}\Big) \frac{s_w^2}{m c}
 
     NaN if all distances before are equal, 0 if those after are.
-
-    Parameters
-    ----------
-    before, after : ndarray of shape (m, c)
-        The distances of the pairs.
-    n : int
-        Number of all points.
     """
     ranks = rankdata(before.ravel()), rankdata(after.ravel())
     value = correlation(*ranks)
     u, v = ((rank - 0.5) / before.size - 0.5 for rank in ranks)
-    # A constant list has no influence, and its correlation no error.
+    # A constant list has no influence, and its correlation has no error.
     if np.ptp(u) == 0 or np.ptp(v) == 0:
         return value, float("nan") if np.isnan(value) else 0.0
-    moved = 12.0 * (u * v + _above(u, v) + _above(v, u))
-    return value, two_stage_error(moved.reshape(before.shape), n, n - 1)
-
-
-def two_stage_error(moved: FloatArray, n: int, n_pairs: int) -> float:
-    """Return the standard error of the mean of ``moved`` (m, c): c of ``n_pairs`` pairs of each of m of n points."""
-    m, c = moved.shape
+    influence = (12.0 * (u * v + _sum_above(u, v) + _sum_above(v, u))).reshape(before.shape)
+    m, c = influence.shape
     if m < 2 < n:
-        return float("nan")
-    between = float(np.var(moved.mean(axis=1), ddof=1))
-    within = float(np.mean(np.var(moved, axis=1, ddof=1))) if c > 1 else 0.0
-    return float(np.sqrt((1 - m / n) * between / m + (m / n) * (1 - c / n_pairs) * within / (m * c)))
+        return value, float("nan")
+    between = float(np.var(influence.mean(axis=1), ddof=1))
+    within = float(np.mean(np.var(influence, axis=1, ddof=1))) if c > 1 else 0.0
+    return value, float(np.sqrt((1 - m / n) * between / m + (m / n) * (1 - c / (n - 1)) * within / (m * c)))
 
 
-def _above(place: FloatArray, value: FloatArray) -> FloatArray:
-    """Return for every pair the sum of ``value`` over the pairs that do not come before it in ``place``, per pair."""
-    order = np.argsort(place, kind="stable")
-    found = np.empty_like(value)
-    found[order] = np.cumsum(value[order][::-1])[::-1] / len(value)
-    return found
+def _sum_above(key: FloatArray, value: FloatArray) -> FloatArray:
+    """Return for every pair the sum of ``value`` over the pairs with no smaller ``key``, over their number."""
+    order = np.argsort(key, kind="stable")
+    sums = np.empty_like(value)
+    sums[order] = np.cumsum(value[order][::-1])[::-1] / len(value)
+    return sums

@@ -1,14 +1,17 @@
-"""Every figure of a score, declared once: its name, range, best value and meaning; and the score, a table of them."""
+"""The metrics of a score, each declared once with its range, best value and meaning; the result; and the options."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from math import inf, isinf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from manifoldry._core import check, markup
 from manifoldry._core.arrays import as_frame
+
+if TYPE_CHECKING:
+    from manifoldry.evaluation.score._statistics import Estimates
 
 GROUPS = {
     "neighbors": "neighbors: who is near whom, whatever the scale",
@@ -18,27 +21,16 @@ GROUPS = {
     "truth": "truth: the known coordinates",
     "units": "units: only for embeddings in the units of the data",
 }
-"""Groups of figures, in the order in which they are shown, and their headings."""
+"""Groups of metrics, in the order in which they are shown, and their headings."""
 
 Group = Literal["neighbors", "distances", "layout", "labels", "truth", "units"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is said about a figure, once.
+    """A metric of a score: its name and group, its range (``high`` may be infinite), the best value, and its meaning.
 
-    Parameters
-    ----------
-    name, group : str
-        Its name in a score, and the group in which it is shown.
-    low, high : float
-        Its range; ``high`` may be infinite.
-    best : float
-        The value of a perfect embedding; what is nearer to it is better.
-    meaning : str
-        One line.
-    in_units : bool
-        Whether it depends on the unit or scale of the embedding.
+    ``in_units`` tells whether it depends on the unit or scale of the embedding.
     """
 
     name: str
@@ -55,52 +47,53 @@ class Entry:
         return f"{self.low:g} up" if isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
-_ENTRIES = (
-    Entry("trustworthiness", "neighbors", 0, 1, 1, "neighbors in the embedding are near in the data; chance: 0.5"),
-    Entry("continuity", "neighbors", 0, 1, 1, "neighbors in the data are near in the embedding; chance: 0.5"),
-    Entry("knn_kept", "neighbors", 0, 1, 1, "share of the nearest neighbors that stay nearest (Q_NX)"),
-    Entry("lcmc", "neighbors", -1, 1, 1, "the same, less what chance keeps"),
-    Entry("r_nx_auc", "neighbors", -1, 1, 1, "neighborhoods of all sizes kept, the small ones most; chance: 0"),
-    Entry("mrre_x", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the data"),
-    Entry("mrre_y", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the embedding"),
-    Entry("distance_deviation", "distances", 0, inf, 0, "half of the distances to neighbors change by less"),
-    Entry("geodesic_correlation", "distances", -1, 1, 1, "correlation with the lengths of paths along the data"),
-    Entry("density_preservation", "distances", -1, 1, 1, "dense places stay dense; chance: 0"),
-    Entry("conformality", "distances", 0, 1, 1, "angles around a point: its least stretch over its largest"),
-    Entry("area_deviation", "distances", 0, inf, 0, "half of the areas around points change by less"),
-    Entry("local_residual", "distances", 0, 1, 0, "share of a neighborhood that is no linear image of the data's"),
-    Entry("pearson", "layout", -1, 1, 1, "correlation of all distances, before and after"),
-    Entry("spearman", "layout", -1, 1, 1, "correlation of their ranks"),
-    Entry("triplet_accuracy", "layout", 0, 1, 1, "of two points, the nearer stays the nearer; chance: 0.5"),
-    Entry("scaled_stress", "layout", 0, 1, 0, "change of all distances (normalized and Kruskal's stress)"),
-    Entry("scaled_sammon_stress", "layout", 0, 1, 0, "the same, small distances counting more"),
-    Entry("neighborhood_hit", "labels", 0, 1, 1, "share of the nearest neighbors that have the point's label"),
-    Entry("label_accuracy", "labels", 0, 1, 1, "share of points whose nearest neighbor has their label"),
-    Entry("silhouette", "labels", -1, 1, 1, "classes are compact and apart; below 0: nearer to another class"),
-    Entry("procrustes_similarity", "truth", 0, 1, 0, "share of the truth missed, at the best scale"),
-    Entry("procrustes_affine", "truth", 0, 1, 0, "the same, after the best linear map"),
-    Entry("scale", "units", 0, inf, 1, "median ratio of the distances to neighbors, after to before", True),
-    Entry("distance_error", "units", 0, inf, 0, "mean of (squared ratio of distances to neighbors - 1)^2", True),
-    Entry("procrustes_rigid", "units", 0, inf, 0, "share of the truth missed, in its units", True),
-)
+TABLE: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry("trustworthiness", "neighbors", 0, 1, 1, "neighbors in the embedding are near in the data; chance: 0.5"),
+        Entry("continuity", "neighbors", 0, 1, 1, "neighbors in the data are near in the embedding; chance: 0.5"),
+        Entry("knn_kept", "neighbors", 0, 1, 1, "share of the nearest neighbors that stay nearest (Q_NX)"),
+        Entry("lcmc", "neighbors", -1, 1, 1, "the same, less what chance keeps"),
+        Entry("r_nx_auc", "neighbors", -1, 1, 1, "neighborhoods of all sizes kept, the small ones most; chance: 0"),
+        Entry("mrre_x", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the data"),
+        Entry("mrre_y", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the embedding"),
+        Entry("distance_deviation", "distances", 0, inf, 0, "half of the distances to neighbors change by less"),
+        Entry("geodesic_correlation", "distances", -1, 1, 1, "correlation with the lengths of paths along the data"),
+        Entry("density_preservation", "distances", -1, 1, 1, "dense places stay dense; chance: 0"),
+        Entry("conformality", "distances", 0, 1, 1, "angles around a point: its least stretch over its largest"),
+        Entry("area_deviation", "distances", 0, inf, 0, "half of the areas around points change by less"),
+        Entry("local_residual", "distances", 0, 1, 0, "share of a neighborhood that is no linear image of the data's"),
+        Entry("pearson", "layout", -1, 1, 1, "correlation of all distances, before and after"),
+        Entry("spearman", "layout", -1, 1, 1, "correlation of their ranks"),
+        Entry("triplet_accuracy", "layout", 0, 1, 1, "of two points, the nearer stays the nearer; chance: 0.5"),
+        Entry("scaled_stress", "layout", 0, 1, 0, "change of all distances (normalized and Kruskal's stress)"),
+        Entry("scaled_sammon_stress", "layout", 0, 1, 0, "the same, small distances counting more"),
+        Entry("neighborhood_hit", "labels", 0, 1, 1, "share of the nearest neighbors that have the point's label"),
+        Entry("label_accuracy", "labels", 0, 1, 1, "share of points whose nearest neighbor has their label"),
+        Entry("silhouette", "labels", -1, 1, 1, "classes are compact and apart; below 0: nearer to another class"),
+        Entry("procrustes_similarity", "truth", 0, 1, 0, "share of the truth missed, at the best scale"),
+        Entry("procrustes_affine", "truth", 0, 1, 0, "the same, after the best linear map"),
+        Entry("scale", "units", 0, inf, 1, "median ratio of the distances to neighbors, after to before", True),
+        Entry("distance_error", "units", 0, inf, 0, "mean of (squared ratio of distances to neighbors - 1)^2", True),
+        Entry("procrustes_rigid", "units", 0, inf, 0, "share of the truth missed, in its units", True),
+    )
+}
+"""All metrics by name, in the order in which they are shown; those that depend on the embedding's unit come last."""
 N_SHOWN = 3
-"""Figures that the representation of a score in one line has."""
-
-TABLE: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""All figures by name, in the order in which they are shown: those that depend on the embedding's unit come last."""
+"""Metrics in the one-line representation of a score."""
 
 
 class Score(dict[str, float]):
-    """Figures of an embedding by name, in the order of `metrics.table.TABLE`; printed, a table beside those of PCA.
+    """Metrics of an embedding by name, in the order of `metrics.TABLE`; printed, a table next to those of PCA.
 
     Attributes
     ----------
     errors : dict of str to float
-        Standard errors: how far a figure of the sampled points lies from that of all points; 0.0 where all were used.
+        Standard errors: how far a value from the sampled points lies from that of all points; 0.0 where all were used.
     pca : dict of str to float
-        The same figures of as many principal components, at the same points.
+        The same metrics of as many principal components, at the same points.
     heading : str
-        A sentence on what was scored.
+        What was scored.
     """
 
     def __init__(
@@ -115,17 +108,23 @@ class Score(dict[str, float]):
         self.errors = {name: (errors or {}).get(name, 0.0) for name in self}
         self.heading = heading
 
+    @classmethod
+    def of(cls, embedding: Estimates, pca: Estimates, heading: str) -> Score:
+        """Return the score from the estimates of an embedding and of PCA."""
+        values, errors = ({name: estimate[i] for name, estimate in embedding.items()} for i in range(2))
+        return cls(values, {name: value for name, (value, _) in pca.items()}, errors, heading)
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return, by name, a dict of value, error, pca and all that the figure's `Entry` says; unbounded is None."""
-        found = {}
+        """Return, by name, a dict of value, error, value of PCA and declaration; an infinite bound is None."""
+        rows = {}
         for name, value in self.items():
             entry = asdict(TABLE[name]) | {"high": None if isinf(TABLE[name].high) else TABLE[name].high}
             del entry["name"]
-            found[name] = {"value": value, "error": self.errors[name], "pca": self.pca[name], **entry}
-        return found
+            rows[name] = {"value": value, "error": self.errors[name], "pca": self.pca[name], **entry}
+        return rows
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame: a row per figure, with value, error, pca, low, high, best, meaning, group."""
+        """Return a pandas DataFrame: a row per metric, with value, error, pca, low, high, best, meaning, group."""
         columns = ("value", "error", "pca", "low", "high", "best", "meaning", "group")
         rows = self.to_dict().items()
         frame = as_frame([{"figure": name, **{c: row[c] for c in columns}} for name, row in rows], "figure")
@@ -136,7 +135,7 @@ class Score(dict[str, float]):
         return f"Score({first}{', ...' if len(self) > N_SHOWN else ''})"
 
     def __str__(self) -> str:
-        """Return a line per figure, in groups: its name, the embedding, PCA, best value, range and meaning."""
+        """Return a line per metric, in groups: its name, the embedding, PCA, best value, range and meaning."""
         sampled = any(self.errors.values())
         width = 20 if sampled else 9
         lines = [f"{'':24}{'this':>9}{' ± error' if sampled else '':{width - 9}}{'PCA':>9}  best   range"]
@@ -163,8 +162,8 @@ class Score(dict[str, float]):
     def _line(self, name: str, sampled: bool) -> str:
         entry = TABLE[name]
         error = f"{f' ± {format_figure(self.errors[name])}' if self.errors[name] else '':11}" if sampled else ""
-        figures = f"{format_figure(self[name]):>9}{error}{format_figure(self.pca[name]):>9}"
-        return f"  {name:22}{figures}  {entry.best:4g}   {entry.range:8} {entry.meaning}"
+        values = f"{format_figure(self[name]):>9}{error}{format_figure(self.pca[name]):>9}"
+        return f"  {name:22}{values}  {entry.best:4g}   {entry.range:8} {entry.meaning}"
 
 
 def format_figure(value: float) -> str:
@@ -172,18 +171,14 @@ def format_figure(value: float) -> str:
     return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.1e}"
 
 
-# What is asked of a score.
-
-MAX_WHOLE_SCORE = 3000
-"""Points up to which a score uses all of them by default: a second or two."""
-
-N_SCORED_POINTS = 1000
-"""Points sampled beyond: each is compared with all others, and a share comes with a standard error below 0.016."""
+MAX_WHOLE_SCORE, N_SCORED_POINTS = 3000, 1000
+"""Points up to which a score uses all of them by default, in a second or two, and points sampled from more: each is
+compared with all others, and a share has a standard error below 0.016."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a score, by the names of the arguments of `score`."""
+    """The options of a score, by the names of the arguments of `score`."""
 
     labels: Any = None
     truth: Any = None
@@ -191,6 +186,17 @@ class Asked:
     metric: str = "euclidean"
     sample: int | str | None = "auto"
     figures: Collection[str] | None = None
+
+
+def checked_metrics(names: Collection[str] | None, undefined: Mapping[str, str]) -> frozenset[str]:
+    """Return the metrics to compute: the valid ``names``, or all that are not ``undefined`` (by what each requires)."""
+    if names is None:
+        return frozenset(TABLE) - frozenset(undefined)
+    for name in names:
+        check.choice("figures", name, TABLE)
+        if name in undefined:
+            raise ValueError(f"The metric {name!r} needs {undefined[name]}; pass that, or leave the metric out.")
+    return frozenset(names)
 
 
 def scored_size(sample: int | str | None, n: int) -> int | None:

@@ -1,1 +1,1 @@
-"""Choosing: how many neighbors, how many dimensions, which method; with reasons."""
+"""Model selection: how many neighbors, how many dimensions, which method; with reasons."""

@@ -1,4 +1,4 @@
-"""The comparison as an estimator: it fits several methods, keeps the best one for a purpose, and says why."""
+"""The comparison as an estimator: it fits several methods and keeps the best one for a purpose."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Described, Positive
+from manifoldry._core.parameters import Described, Positive, PositiveInt, parameter
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, FloatArray
+from manifoldry.evaluation._input import MIN_POINTS_CHOSEN
 from manifoldry.evaluation.selection._candidates import Clock, checked_methods
 from manifoldry.evaluation.selection._compare import ComparisonTask, checked_labels, run_comparison, target_dimension
 from manifoldry.evaluation.selection._comparison import Comparison
-from manifoldry.evaluation.selection._input import MIN_POINTS_CHOSEN
 from manifoldry.evaluation.selection._objectives import PURPOSES, purpose_of
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT
 
 PurposeName = Literal[
     "keep distances",
@@ -27,31 +28,13 @@ PurposeName = Literal[
     "features for a classifier",
     "reconstruct",
 ]
-JUDGED_BY_LABELS = ("see clusters", "features for a classifier")
-"""Purposes for which the targets of a fit are taken for labels."""
+LABEL_PURPOSES = ("see clusters", "features for a classifier")
+"""Purposes for which the targets of a fit are used as labels."""
 
 
 @estimator
 class AutoEmbedding(Embedder):
-    """The best of several methods for a stated purpose, by `compare`.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension; 1 for the purpose "order along a path".
-    purpose : str
-        "keep distances", "keep neighbors", "see clusters", "order along a path", "features for a classifier" or
-        "reconstruct".
-    budget : float, optional
-        Seconds, as in `compare`. None is no clock: the same seed gives the same bits.
-    methods : list of str or estimators, optional
-        Methods instead of those of the purpose; PCA is always among them.
-    metric : str or callable
-        As in scikit-learn, or "precomputed".
-    random_state : int, Generator or None
-        Seed of all fits and samples.
-    n_jobs, verbose, callback
-        As in `Isomap`; the callback also hears the fits.
+    """Fit several methods and keep the best for a stated purpose, as `compare` ranks them.
 
     Attributes
     ----------
@@ -60,7 +43,7 @@ class AutoEmbedding(Embedder):
     best_estimator_ : estimator
         The best method, fitted.
     comparison_ : Comparison
-        The ranking with figures and reasons, all fitted methods, and what was left out.
+        The ranking with metrics and reasons, all fitted methods, and what was left out.
     diagnostics_ : dict
         Seconds, ``method`` (the name of the best), ``n_neighbors`` of the shared graph, and ``reasons`` in sentences.
 
@@ -78,10 +61,17 @@ class AutoEmbedding(Embedder):
     ((300, 2), (5, 2))
     """
 
-    purpose: PurposeName = "keep neighbors"
-    budget: Positive | None = None
-    methods: Annotated[Any, Described("a list of names or estimators")] | None = None
-    metric: Metric = "euclidean"
+    n_components: PositiveInt = parameter(
+        'Dimension of the embedding; 1 for the purpose "order along a path".', default=2, kw_only=False
+    )
+    purpose: PurposeName = parameter("What the embedding is for.", default="keep neighbors")
+    budget: Positive | None = parameter(
+        "Seconds for all fits; None is no limit, and the same seed gives bit-identical results.", default=None
+    )
+    methods: Annotated[Any, Described("a list of names or estimators")] | None = parameter(
+        "Methods to compare; None uses those of the purpose. PCA is always among them.", default=None
+    )
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
 
     best_estimator_: Any = fitted()
     comparison_: Comparison = fitted()
@@ -101,28 +91,28 @@ class AutoEmbedding(Embedder):
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
         labels = self._labels(y, X.shape[0])
         purpose = purpose_of(self.purpose, labels is not None)
-        wanted = checked_methods(self.methods, purpose)
+        methods = checked_methods(self.methods, purpose)
         names = getattr(self, "feature_names_in_", None)
-        task = ComparisonTask(X, purpose, labels, wanted, self.n_components, self.metric, names)
+        task = ComparisonTask(X, purpose, labels, methods, self.n_components, self.metric, names)
         with run.stage("compare"):
-            found = run_comparison(task, Clock(self.budget), run)
-            best = found.best.estimator
+            comparison = run_comparison(task, Clock(self.budget), run)
+            best = comparison.best.estimator
             coordinates = best.embedding_ if len(best.embedding_) == X.shape[0] else best.transform(X)
         return Embedding(
             coordinates,
             extension=BestMap(best),
             inverse=BestInverse(best) if hasattr(best, "inverse_transform") else None,
             notes={
-                "method": found.best.name,
-                "n_neighbors": found.n_neighbors,
-                "reasons": (*found.verdicts, *found.best.reasons, *found.best.warnings),
+                "method": comparison.best.name,
+                "n_neighbors": comparison.n_neighbors,
+                "reasons": (*comparison.verdicts, *comparison.best.reasons, *comparison.best.warnings),
             },
-            fitted={"best_estimator_": best, "comparison_": found},
+            fitted={"best_estimator_": best, "comparison_": comparison},
         )
 
     def _labels(self, y: Any, n_points: int) -> Array | None:
-        """Return the targets as labels, for the purposes that are judged by them."""
-        if y is None or self.purpose not in JUDGED_BY_LABELS or len(np.unique(y)) < 2:
+        """Return the targets as labels, for the purposes that are evaluated with them."""
+        if y is None or self.purpose not in LABEL_PURPOSES or len(np.unique(y)) < 2:
             return None
         return checked_labels(y, n_points)
 
@@ -135,8 +125,8 @@ class BestMap:
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
         """Return coordinates (n_new, n_components)."""
-        placed: FloatArray = self.model.transform(X)
-        return placed
+        coordinates: FloatArray = self.model.transform(X)
+        return coordinates
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which methods a comparison runs, with which settings, and which it cannot."""
+"""The methods that a comparison tries, their settings, and the time that they take."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from manifoldry._core.registry import METHODS, Card, list_methods
 from manifoldry._core.values import IntArray
+from manifoldry.evaluation._input import is_precomputed, random_rows, some_points
 from manifoldry.evaluation.selection._comparison import SkippedMethod
-from manifoldry.evaluation.selection._input import is_precomputed, some_points
 from manifoldry.evaluation.selection._objectives import Purpose
 
 SHARED_GRAPH_FAMILIES = ("geodesic", "local", "spectral")
@@ -37,87 +37,85 @@ class Candidate:
 
 
 def baseline_name(metric: Any) -> str:
-    """Return the linear method that all others are compared with: PCA, of distances classical scaling."""
+    """Return the linear method that all others are compared with: PCA, or classical scaling of distances."""
     return "ClassicalMDS" if is_precomputed(metric) else "PCA"
 
 
-def checked_methods(wanted: Sequence[Any] | None, purpose: Purpose) -> list[Any]:
-    """Return names and estimators to try, those of the purpose if none are given, or refuse them."""
-    if wanted is None:
+def checked_methods(methods: Sequence[Any] | None, purpose: Purpose) -> list[Any]:
+    """Return valid names and estimators to try, those of the purpose if none are given."""
+    if methods is None:
         return list(purpose.methods)
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence) or not len(wanted):
+    if isinstance(methods, str) or not isinstance(methods, Sequence) or not len(methods):
         raise ValueError(
-            f"methods must be a list of names or estimators; got {wanted!r}: take some of manifoldry.list_methods()."
+            f"methods must be a list of names or estimators; got {methods!r}: use names from manifoldry.list_methods()."
         )
-    for each in wanted:
-        name = each if isinstance(each, str) else type(each).__name__
+    for method in methods:
+        name = method if isinstance(method, str) else type(method).__name__
         if name not in METHODS:
             raise ValueError(
-                f"methods must name methods of this library; got {name!r}: take some of manifoldry.list_methods()."
+                f"methods must name methods of this library; got {name!r}: use names from manifoldry.list_methods()."
             )
-    return list(wanted)
+    return list(methods)
 
 
 def candidates(
-    wanted: Sequence[Any], purpose: Purpose, X: Any, settings: Mapping[str, Any]
+    methods: Sequence[Any], purpose: Purpose, X: Any, settings: Mapping[str, Any]
 ) -> tuple[list[Candidate], list[SkippedMethod]]:
     """Return the methods that can be run on X, the baseline first, and those that cannot.
 
     ``settings`` are given to those that have them: n_components, metric, n_neighbors, random_state, n_jobs, callback.
     """
     cards = {card.name: card for card in list_methods()}
-    found: list[Candidate] = []
+    tried: list[Candidate] = []
     skipped: list[SkippedMethod] = []
     seen: Counter[str] = Counter()
     baseline = baseline_name(settings["metric"])
-    for each in dict.fromkeys([baseline, *wanted]):
-        card = cards[each if isinstance(each, str) else type(each).__name__]
-        model = _configured(card, settings) if isinstance(each, str) else _own(each, settings)
+    for method in dict.fromkeys([baseline, *methods]):
+        card = cards[method if isinstance(method, str) else type(method).__name__]
+        model = _configured(card, settings) if isinstance(method, str) else _own(method, settings)
         seen[card.name] += 1
         name = card.name if seen[card.name] == 1 else f"{card.name} {seen[card.name]}"
         reason = _unfit(card, model, purpose, X, settings)
         if reason:
             skipped.append(SkippedMethod(name, reason))
         else:
-            found.append(Candidate(card, model, name))
-    return found, skipped
+            tried.append(Candidate(card, model, name))
+    return tried, skipped
 
 
 def _configured(card: Card, settings: Mapping[str, Any]) -> Any:
     """Return the method with those of the settings that it has."""
-    known = set(inspect.signature(card.cls).parameters)
+    parameters = set(inspect.signature(card.cls).parameters)
     if not (card.family in SHARED_GRAPH_FAMILIES or card.name in SHARED_GRAPH_METHODS):
-        known.discard("n_neighbors")
-    return card.cls(**{name: value for name, value in settings.items() if name in known})
+        parameters.discard("n_neighbors")
+    return card.cls(**{name: value for name, value in settings.items() if name in parameters})
 
 
 def _own(model: Any, settings: Mapping[str, Any]) -> Any:
-    """Return a copy of a given estimator that hears when to stop."""
+    """Return a copy of a given estimator with the callback that stops it."""
     copy = clone(model)
     return copy.set_params(callback=settings["callback"]) if "callback" in copy.get_params() else copy
 
 
 def _unfit(card: Card, model: Any, purpose: Purpose, X: Any, settings: Mapping[str, Any]) -> str:
-    """Return why a method cannot be run for this purpose on this data; nothing if it can."""
+    """Return why a method cannot be run for this purpose on this data; empty if it can."""
     for gift in purpose.needs:
         if gift != "labels" and gift not in card.gives:
             return f"it has no {'inverse_transform' if gift == 'inverse' else gift}"
     metric, tags = settings["metric"], model.__sklearn_tags__().input_tags
     if metric != "euclidean" and "metric" not in model.get_params() and (card.name != "PCA" or is_precomputed(metric)):
-        return "it needs rows and knows Euclidean distances only"
+        return "it needs rows and supports Euclidean distances only"
     if issparse(X) and not tags.sparse:
-        return "it does not take sparse rows"
+        return "it does not accept sparse rows"
     if tags.positive_only and X.min() < 0:
-        return "it takes non-negative data only"
+        return "it accepts non-negative data only"
     return ""
 
-
-# A budget of seconds: what is left, what a fit will take, and how a running one is asked to stop.
 
 MIN_ESTIMATED_ROWS = 2000
 """Fewer rows are fitted without an estimate, which would take as long as most fits."""
 PILOT_ROWS = 300, 600
-"""Rows of the two small fits that an estimate is made from; the first also loads and compiles what is needed."""
+"""Rows of the two small fits that an estimate uses; the first also loads and compiles what is needed."""
 GROWTH: Mapping[str, float] = {"EAT": 3.0, "MVU": 2.5, "SNE": 1.5}
 """Powers of n for the methods whose card gives seconds instead of an order."""
 LINEAR_GROWTH = 1.2
@@ -136,7 +134,7 @@ ROWS_WITHOUT_CLOCK: Mapping[str, int] = {
     "SparsePCA": 1_000,
     "TesseraMap": 5_000,
 }
-"""Rows that a slow method is given where no budget says otherwise: half a minute or less of one core."""
+"""Largest number of rows for slow methods without a budget: half a minute or less on one core."""
 
 
 class Clock:
@@ -157,7 +155,7 @@ class Clock:
         return time.perf_counter() - self._began
 
     def over(self, _: Any = None) -> bool:
-        """Tell whether nothing is left; a callback that then asks a fit to stop."""
+        """Whether no time is left; as a callback it stops a fit."""
         return self.left <= 0
 
 
@@ -176,8 +174,8 @@ def growth(card: Card) -> float:
     return max([LINEAR_GROWTH, *(float(power) + (LOG_GROWTH if log else 0.0) for power, log in orders)])
 
 
-def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
-    """Return why a method is not fitted to X, in the words of what is left of the budget; nothing if it is."""
+def skip_reason(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
+    """Return why a method is not fitted to X within the rest of the budget; empty if it is."""
     n = X.shape[0]
     if clock.budget is None:
         most = ROWS_WITHOUT_CLOCK.get(card.name, n)
@@ -190,10 +188,12 @@ def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
     if seconds <= clock.left:
         return ""
     left = max(clock.left, 0.0)
-    return f"about {_told(seconds)} s for {n:,} points, more than the {_told(left)} s left of the budget"
+    return (
+        f"about {_seconds_text(seconds)} s for {n:,} points, more than the {_seconds_text(left)} s left of the budget"
+    )
 
 
-def _told(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.1f}"
 
 
@@ -209,7 +209,7 @@ def estimate(model: Any, X: Any, power: float) -> float:
 
 
 def _some_rows(n: int, m: int) -> IntArray:
-    return np.sort(np.random.default_rng(m).permutation(n)[:m])
+    return random_rows(n, m, np.random.default_rng(m))
 
 
 def _seconds(model: Any, X: Any, rows: IntArray) -> float:

@@ -1,20 +1,27 @@
-"""The result of a comparison: entries in the order of their rank, and a report that can be read."""
+"""The result of a comparison: ranked methods, the reasons for their rank, and a readable report."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isclose
+from typing import TYPE_CHECKING, Any
 
 from manifoldry._core import markup
 from manifoldry._core.arrays import as_frame
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry.evaluation.selection._objectives import Purpose
+from manifoldry._numerics.geometry.scales import DominatingColumns, in_sentences
+from manifoldry.evaluation.selection._objectives import SEEN, Purpose
+
+if TYPE_CHECKING:
+    from manifoldry._core.registry import Card
+    from manifoldry.evaluation.dimension import Consensus
+    from manifoldry.evaluation.reliability._null_comparison import NullComparison
+
 
 REPORT_WIDTH = 110
 """Columns of the printed report."""
-
 MAX_THUMBNAIL_POINTS = 600
 """Points in each of the small pictures that a notebook shows."""
 
@@ -30,15 +37,15 @@ class ComparedMethod:
     estimator : estimator
         Fitted.
     embedding : ndarray of shape (n, n_components)
-        Its coordinates of the rows that were ranked by.
+        Its coordinates of the ranked rows.
     score : mapping of str to float
-        Its figures.
+        Its metrics.
     seconds : float
         What the fit took.
     reasons : tuple of str
-        What speaks for and against it, in sentences.
+        Reasons for and against it.
     warnings : tuple of str
-        What the fit said about itself.
+        Findings of the fit about itself.
     """
 
     name: str
@@ -68,17 +75,17 @@ class Comparison:
     Parameters
     ----------
     purpose : Purpose
-        What was ranked for; its ``rule`` says how.
+        The purpose of the ranking; its ``rule`` describes it.
     ranking : tuple of ComparedMethod
         The best first.
     skipped : tuple of SkippedMethod
         What was not run.
     verdicts : tuple of str
-        What the comparison says about the data and the purpose.
+        Conclusions about the data and the purpose.
     n_neighbors : int
         Neighbors of the graph that the methods shared.
     rows : ndarray of int
-        The rows that were embedded to rank by, of a large set a sample.
+        The ranked rows, a sample of large data.
     n_points : int
         Number of all rows.
     """
@@ -103,7 +110,7 @@ class Comparison:
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """A row per method, the best first: its name, all its figures and the seconds."""
+        """A row per method, the best first: its name, all its metrics and the seconds."""
         names = list(dict.fromkeys(name for entry in self.ranking for name in entry.score))
         return [
             {"method": entry.name, **{name: entry.score.get(name) for name in names}, "seconds": entry.seconds}
@@ -129,8 +136,8 @@ class Comparison:
         lines = [self._title, *self._figures(), *_wrapped(self.purpose.rule), ""]
         for sentence in self.verdicts:
             lines += _wrapped(sentence)
-        for place, entry in enumerate(self.ranking, 1):
-            lines += _wrapped(f"{place}. {entry.name}: {' '.join(entry.reasons)}", "   ")
+        for rank, entry in enumerate(self.ranking, 1):
+            lines += _wrapped(f"{rank}. {entry.name}: {' '.join(entry.reasons)}", "   ")
             lines += [line for warning in entry.warnings for line in _wrapped(f"   ! {warning}", "     ")]
         for skipped in self.skipped:
             lines += _wrapped(f"-  {skipped.name} was left out: {skipped.reason}", "   ")
@@ -140,35 +147,35 @@ class Comparison:
         """Return the same with a small picture of each embedding, for notebooks."""
         names = [criterion.figure for criterion in self.purpose.criteria]
         rows = [
-            [f"{place}. {entry.name}", *(_number(entry.score.get(name)) for name in names), f"{entry.seconds:.1f}"]
-            for place, entry in enumerate(self.ranking, 1)
+            [f"{rank}. {entry.name}", *(_number(entry.score.get(name)) for name in names), f"{entry.seconds:.1f}"]
+            for rank, entry in enumerate(self.ranking, 1)
         ]
         pictures = [markup.dots(_thin(entry.embedding), entry.name, 200, 150) for entry in self.ranking]
-        said = [f"{entry.name}: {' '.join((*entry.reasons, *entry.warnings))}" for entry in self.ranking]
-        said += [f"{skipped.name} was left out: {skipped.reason}" for skipped in self.skipped]
+        texts = [f"{entry.name}: {' '.join((*entry.reasons, *entry.warnings))}" for entry in self.ranking]
+        texts += [f"{skipped.name} was left out: {skipped.reason}" for skipped in self.skipped]
         return markup.page_part(
             markup.heading(self._title, self.purpose.rule),
             *(markup.paragraph(sentence) for sentence in self.verdicts),
             markup.side_by_side(markup.table(["", *names, "seconds"], rows)),
             markup.side_by_side(*pictures),
-            markup.bullets(said),
+            markup.bullets(texts),
         )
 
     @property
     def _title(self) -> str:
         """What was compared: purpose, points and dimensions."""
-        whole = "" if len(self.rows) == self.n_points else f" (a sample of {self.n_points:,})"
+        sample = "" if len(self.rows) == self.n_points else f" (a sample of {self.n_points:,})"
         d = self.best.embedding.shape[1]
         purpose = self.purpose.name.capitalize()
-        return f"{purpose}: {len(self.rows):,} points{whole}, {d} dimension{'' if d == 1 else 's'}"
+        return f"{purpose}: {len(self.rows):,} points{sample}, {d} dimension{'' if d == 1 else 's'}"
 
     def _figures(self) -> list[str]:
-        """Return the table of the figures that decide."""
+        """Return the table of the deciding metrics."""
         names = [criterion.figure for criterion in self.purpose.criteria]
         lines = [f"   {'':20}" + "".join(f"{name:>22}" for name in names) + f"{'seconds':>10}"]
-        for place, entry in enumerate(self.ranking, 1):
+        for rank, entry in enumerate(self.ranking, 1):
             values = "".join(f"{_number(entry.score.get(name)):>22}" for name in names)
-            lines.append(f"{place:>2} {entry.name:20}{values}{entry.seconds:>10.1f}")
+            lines.append(f"{rank:>2} {entry.name:20}{values}{entry.seconds:>10.1f}")
         return lines
 
 
@@ -183,3 +190,215 @@ def _number(value: float | None) -> str:
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, REPORT_WIDTH, subsequent_indent=indent, drop_whitespace=True)
+
+
+Figures = Mapping[str, float]
+
+MAX_FAITHFUL_DEVIATION = 0.15
+"""Largest median change of distances at which a map is said to keep them."""
+MIN_NEIGHBORS_KEPT = 0.3
+"""Share of neighbors kept by the best below which the data has more dimensions than the picture."""
+SAME_FIGURES = 1e-6
+"""Relative difference of all metrics up to which two layouts are the same, rotated or mirrored."""
+MAX_DENSITY_DIMENSION = 4.5
+"""In more dimensions the density of a few thousand points is too rough to exclude groups: those of MNIST, which has 11
+dimensions, are not found."""
+MAX_PATH_DIMENSION = 1.5
+"""Dimension above which the data is wider than a path."""
+MAX_KEPT_DEVIATION = 0.5
+"""Median change of distances above which they are not called kept."""
+MIN_ORDER_KEPT = 0.8
+"""Rank correlation with the best line below which the data does not follow one path."""
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}" if value < 0.1 or 0.99 < value < 1.0 else f"{value:.0%}"
+
+
+def _distances(f: Figures) -> str:
+    near, far = f["near_deviation"], f["far_deviation"]
+    if max(near, far) > MAX_KEPT_DEVIATION:
+        return (
+            f"changes half of the distances to neighbors by {_percent(near)} or more and half of those along the data "
+            f"by {_percent(far)} or more"
+        )
+    return (
+        f"keeps half of the distances to neighbors to {_percent(near)} and half of those along the data to "
+        f"{_percent(far)}"
+    )
+
+
+def _neighbors(f: Figures) -> str:
+    return f"keeps {_percent(f['knn_kept'])} of the nearest neighbors (area under R_NX {f['r_nx_auc']:.2f})"
+
+
+def _clusters(f: Figures) -> str:
+    hit = (
+        f"shows {_percent(f['neighborhood_hit'])} neighbors of a point's own label and "
+        if "neighborhood_hit" in f
+        else ""
+    )
+    return f"{hit}keeps {_percent(f['knn_kept'])} of the nearest neighbors, trustworthiness {f['trustworthiness']:.3f}"
+
+
+def _path(f: Figures) -> str:
+    given = f"follows the given numbers with rank correlation {f['label_order']:.2f} and " if "label_order" in f else ""
+    return f"{given}orders distances along the data with rank correlation {f['order_kept']:.2f}"
+
+
+def _classifier(f: Figures) -> str:
+    kind = "its neighbors" if f["accuracy_neighbors"] >= f["accuracy_linear"] else "a linear classifier"
+    return f"predicts the labels of {f['accuracy']:.1%} of new points with {kind}"
+
+
+def _back(f: Figures) -> str:
+    return f"loses {_percent(f['reconstruction_error'])} of the variance of new points after the inverse transform"
+
+
+PHRASES: Mapping[str, Callable[[Figures], str]] = {
+    "keep distances": _distances,
+    "keep neighbors": _neighbors,
+    "see clusters": _clusters,
+    "order along a path": _path,
+    "features for a classifier": _classifier,
+    "reconstruct": _back,
+}
+"""What a method achieves for a purpose, as a clause with its metrics."""
+
+
+def reasons(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], rank: int) -> tuple[str, ...]:
+    """Return the reasons for and against the method at one rank."""
+    card, figures = ranking[rank]
+    if not figures:
+        return ("It left points without coordinates, so it could not be evaluated.",)
+    phrase = PHRASES[purpose.name]
+    twin = next((other.name for other, others in ranking[:rank] if _alike(others, figures)), None)
+    if twin is not None:
+        return f"It {phrase(figures)}.", f"Its layout is that of {twin} here."
+    return f"It {phrase(figures)}.", f"It is known to keep {card.keeps}, and to lose {card.loses}."
+
+
+def _alike(one: Figures, other: Figures) -> bool:
+    """Whether metrics are those of the same layout, up to rounding."""
+    return one.keys() == other.keys() and all(isclose(one[name], other[name], rel_tol=SAME_FIGURES) for name in one)
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """Properties of the data: the linear baseline, the local dimension, dense groups separated by valleys.
+
+    ``columns`` are accuracies of classifiers of the columns themselves, where the purpose needs them; ``consensus`` is
+    that of the dimension estimators, as in a diagnosis.
+    """
+
+    baseline: str
+    dimension: float
+    n_groups: int | None = None
+    columns: Figures = field(default_factory=dict)
+    consensus: Consensus | None = None
+
+    @property
+    def about(self) -> str:
+        """The dimension in words."""
+        if self.consensus is None:
+            return f"around its points the data has about {self.dimension:.1f} dimensions"
+        value, low, high = self.consensus.value, self.consensus.low, self.consensus.high
+        return f"the data has about {value} dimension{'s' if value != 1 else ''}, {low:.1f} to {high:.1f}"
+
+
+def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], facts: DataFacts) -> list[str]:
+    """Return conclusions about the data and the purpose."""
+    best, figures = ranking[0]
+    if not figures:
+        return ["No method tried could be evaluated."]
+    phrase, baseline = PHRASES[purpose.name], facts.baseline
+    linear = next((others for card, others in ranking if card.name == baseline), {})
+    better = _beaten(purpose, linear, figures)
+    if len(ranking) == 1:
+        texts = [f"Only {best.name} was run, so nothing is compared: it {phrase(figures)}."]
+    elif not linear:
+        texts = [f"{best.name} {phrase(figures)}; {baseline} could not be evaluated."]
+    elif best.name == baseline:
+        texts = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
+    elif better:
+        texts = [f"{best.name} {phrase(figures)}; {baseline} {phrase(linear)}."]
+    else:
+        texts = [
+            f"Nothing tried is clearly better than {baseline} for this purpose: {best.name} {phrase(figures)}, and "
+            f"{baseline} {phrase(linear)}."
+        ]
+    return texts + [sentence for sentence in _limits(purpose, figures, facts) if sentence]
+
+
+def _beaten(purpose: Purpose, linear: Figures, best: Figures) -> bool:
+    """Whether the best exceeds the baseline by more than the tolerance of the first criterion of quality."""
+    first = next(criterion for criterion in purpose.criteria if criterion is not SEEN)
+    return not first.equal(first.loss(linear), first.loss(best))
+
+
+def _limits(purpose: Purpose, best: Figures, facts: DataFacts) -> Iterator[str]:
+    """Yield what even the best does not achieve, and what the data shows about the purpose."""
+    about = facts.about
+    if purpose.name == "keep distances" and best["worse_deviation"] > MAX_FAITHFUL_DEVIATION:
+        yield (
+            f"No map tried keeps the distances ({about}): do not read distances in any of these, or use more "
+            "dimensions."
+        )
+    if purpose.name in ("keep neighbors", "see clusters") and best["knn_kept"] < MIN_NEIGHBORS_KEPT:
+        yield f"Even the best loses most of the neighbors ({about})."
+    if purpose.name == "order along a path":
+        yield _path_limit(best, about, facts.dimension)
+    if facts.n_groups is not None:
+        yield _groups(facts.n_groups, facts.dimension)
+    if facts.columns:
+        better = facts.columns["accuracy"] >= best["accuracy"]
+        yield (
+            f"Without any embedding, the columns predict the labels of {facts.columns['accuracy']:.1%} of new points"
+            + (": for accuracy alone, keep them or use more dimensions." if better else ".")
+        )
+
+
+def _path_limit(best: Figures, about: str, dimension: float) -> str:
+    if best["order_kept"] < MIN_ORDER_KEPT:
+        return f"The data does not follow one path, or the path closes ({about})."
+    if dimension > MAX_PATH_DIMENSION:
+        return f"The data is wider than a path ({about}): the order is that along its longest direction."
+    return ""
+
+
+def _groups(n_groups: int, dimension: float) -> str:
+    if n_groups > 1:
+        return f"The data itself has {n_groups} dense groups or more, with sparse regions between them."
+    if dimension > MAX_DENSITY_DIMENSION:
+        return ""
+    return (
+        "The data shows no dense groups of 30 points or more with sparse regions between them: gaps in a picture may "
+        "be artifacts of the method, and clusters need other evidence, such as labels."
+    )
+
+
+def scale_verdict(dominating: DominatingColumns | None, names: Sequence[str] | None) -> list[str]:
+    """Report that a few columns dominate all distances, with their names, and what to do about it."""
+    if dominating is None:
+        return []
+    text = dominating.sentence(None if names is None else in_sentences(names)).rstrip(".")
+    return [
+        f"{text}, so all methods show little else: compare scaled columns, as with "
+        "StandardScaler().fit_transform(X), unless all have the same unit."
+    ]
+
+
+def cluster_verdict(name: str, comparison: NullComparison) -> str:
+    """Return the evidence for the clusters that the best picture shows."""
+    text = f"In the picture by {name}: {comparison.sentence}"
+    return text if len(comparison.real) else f"{text} There is no evidence of clusters in the data."
+
+
+def bridge_verdict(n_bridges: int, n_neighbors: int) -> list[str]:
+    """Report that the graph on which all methods were compared is not connected."""
+    if not n_bridges:
+        return []
+    return [
+        f"The graph of {n_neighbors} neighbors has {n_bridges + 1} connected components, which were joined by shortest "
+        "bridges."
+    ]

@@ -1,8 +1,7 @@
-"""The figures by which embeddings of the same points are compared, with what they share computed once."""
+"""The metrics by which embeddings of the same points are compared, with what they share computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,95 +15,84 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.plot_checks import crowding
 from manifoldry._numerics.ranks import measures_of, neighbor_ranks
+from manifoldry.evaluation._input import random_rows
 from manifoldry.evaluation.metrics._coranking import r_nx_auc
-from manifoldry.evaluation.metrics._labels import triplet_accuracy
-from manifoldry.evaluation.metrics._shepard import correlation
+from manifoldry.evaluation.metrics._shepard import correlation, triplet_accuracy
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import bridge, symmetrize
 from manifoldry.graph._pairwise import distance_rows, distances_to_others, sample_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-MAX_JUDGED_NEIGHBORS = 15
-"""Neighbors of each point that are compared, as in `metrics.score`; of few points a tenth, as more are no
-neighborhood."""
-MAX_JUDGED_ROWS, MAX_AREA_ROWS = 1000, 1000
-"""Points whose neighbors are compared with all others, and of those whose all ranks are; a tolerance of 0.01 is then
-several standard errors of the differences, which vary less than the figures."""
+MAX_EVALUATED_NEIGHBORS = 15
+"""Neighbors of each point that are compared, as in `metrics.score`; a tenth of the points if they are few."""
+MAX_EVALUATED_ROWS, MAX_AREA_ROWS = 1000, 1000
+"""Points whose neighbors are compared with all others, and points whose full ranks are; a tolerance of 0.01 is then
+several standard errors of the differences, which vary less than the metrics."""
 N_FAR_SOURCES = 32
 """Points from which distances along the data are compared: 32 n pairs."""
 LINE_SPREAD = 1e-9
-"""Distances in a line below this share of the largest count as equal, so that rounding orders nothing."""
+"""Relative distances on a line that count as equal, so that rounding decides nothing."""
 
 
-class LayoutJudge:
-    """Judge of embeddings of one set of points.
+class LayoutEvaluator:
+    """Evaluation of embeddings of one set of points.
 
-    Parameters
-    ----------
-    X : rows or distances
-        Checked input.
-    metric : str or callable
-        Metric of X, or "precomputed".
-    n_neighbors : int
-        Neighbors of the graph along which far distances are measured; pieces of it are joined by shortest bridges.
-    labels : ndarray of shape (n,), optional
-        Labels for the neighborhood hit, numbers for the order along a path.
-    run : Run
-        Seed and threads.
+    Far distances are measured along the graph of ``n_neighbors``, whose components are joined by the shortest bridges.
+    ``labels`` are classes for the neighborhood hit, or numbers for the order along a path.
     """
 
     def __init__(self, X: Any, metric: Any, n_neighbors: int, labels: Array | None, run: Run) -> None:
         n = X.shape[0]
         self.X, self.metric, self.labels, self.n_jobs = X, metric, labels, run.n_jobs
-        self.n_neighbors = max(1, min(MAX_JUDGED_NEIGHBORS, n // 10))
-        self.rows = sample_rows(n, MAX_JUDGED_ROWS, 0)
+        self.n_neighbors = max(1, min(MAX_EVALUATED_NEIGHBORS, n // 10))
+        self.rows = sample_rows(n, MAX_EVALUATED_ROWS, 0)
         lists, _ = neighbor_graph(X, NeighborRule(n_neighbors, None, metric).resolve(n), run)
         graph, self.bridges = bridge(symmetrize(lists), X, metric)
-        self.sources = np.sort(run.rng("far sources").permutation(n)[:N_FAR_SOURCES])
+        self.sources = random_rows(n, N_FAR_SOURCES, run.rng("far sources"))
         lengths = geodesic_lengths(graph, Run(0, run.n_jobs), self.sources)[0]
         self.far = lengths / _zigzag(lengths, distances_to_others(distance_rows(X, metric), self.sources), n_neighbors)
 
     def nearest(self, n_neighbors: int) -> NeighborGraph:
-        """Return the lists of so many neighbors, or of all others."""
+        """Return the lists of ``n_neighbors`` neighbors, or of all others."""
         n = self.X.shape[0]
         rule = NeighborRule(min(n_neighbors, n - 1), None, self.metric).resolve(n)
         return neighbor_graph(self.X, rule, Run(0, self.n_jobs))[0]
 
-    def figures(self, Y: FloatArray) -> dict[str, float]:
-        """Return the figures of one embedding; where some points were left out of it, of the others."""
+    def metrics(self, Y: FloatArray) -> dict[str, float]:
+        """Return the metrics of one embedding; none if points have no coordinates."""
         Y = np.asarray(Y, dtype=np.float64)
         if not np.isfinite(Y).all():
             return {}
         n, k = len(Y), self.n_neighbors
-        found = neighbor_ranks(self.X, Y, self.rows, k, metric=self.metric, n_jobs=self.n_jobs)
-        ranks = measures_of(found, k, n)
-        figures = {
+        ranks = neighbor_ranks(self.X, Y, self.rows, k, metric=self.metric, n_jobs=self.n_jobs)
+        measures = measures_of(ranks, k, n)
+        metrics = {
             "r_nx_auc": r_nx_auc(self.X, Y, metric=self.metric, sample=MAX_AREA_ROWS, n_jobs=self.n_jobs),
-            **{name: float(getattr(ranks, name)) for name in ("knn_kept", "trustworthiness", "continuity")},
+            **{name: float(getattr(measures, name)) for name in ("knn_kept", "trustworthiness", "continuity")},
             "triplet_accuracy": self._triplets(Y),
             "crowded": crowding(Y).share,
-            **self._distances(Y, found.x_neighbors, found.x_lengths),
+            **self._distances(Y, ranks.x_neighbors, ranks.x_lengths),
         }
         if self.labels is not None:
-            same = self.labels[found.y_neighbors] == self.labels[self.rows][:, None]
-            figures["neighborhood_hit"] = float(same.mean())
+            same = self.labels[ranks.y_neighbors] == self.labels[self.rows][:, None]
+            metrics["neighborhood_hit"] = float(same.mean())
         if Y.shape[1] == 1:
-            figures |= self._order(Y[:, 0])
-        return figures
+            metrics |= self._order(Y[:, 0])
+        return metrics
 
     def _triplets(self, Y: FloatArray) -> float:
-        """Return the share of random triplets kept; NaN if all points are equally far apart."""
+        """Return the share of random triplets kept; NaN if all points are equally far from each other."""
         try:
             return triplet_accuracy(self.X, Y, metric=self.metric, n_jobs=self.n_jobs)
         except ValueError:
             return float("nan")
 
     def _distances(self, Y: FloatArray, neighbors: Array, lengths: FloatArray) -> dict[str, float]:
-        """Return by how much distances change, near and far, at the one scale between that of both."""
+        """Return by how much near and far distances change, at the geometric mean of their scales."""
         near = np.linalg.norm(Y[self.rows][:, None] - Y[neighbors], axis=2)[lengths > 0] / lengths[lengths > 0]
-        apart = self.far > 0
-        away = np.linalg.norm(Y[self.sources][:, None] - Y, axis=2)
-        far = away[apart] / self.far[apart]
+        mask = self.far > 0
+        distances = np.linalg.norm(Y[self.sources][:, None] - Y, axis=2)
+        far = distances[mask] / self.far[mask]
         if not (near.size and far.size) or min(np.median(near), np.median(far)) == 0:
             return {"worse_deviation": 1.0, "near_deviation": 1.0, "far_deviation": 1.0}
         scale = float(np.sqrt(np.median(near) * np.median(far)))
@@ -113,47 +101,46 @@ class LayoutJudge:
             "near_deviation": changes[0],
             "far_deviation": changes[1],
             "worse_deviation": max(changes),
-            "geodesic_correlation": correlation(self.far[apart], away[apart]),
+            "geodesic_correlation": correlation(self.far[mask], distances[mask]),
             "scale": float(np.median(near)),
             "scale_error": abs(float(np.log(scale))),
         }
 
     def _order(self, line: FloatArray) -> dict[str, float]:
         """Return how well a line keeps the order of the distances from some points, and that of given numbers."""
-        away = np.abs(line[self.sources][:, None] - line)
-        away = np.round(away / (LINE_SPREAD * (away.max() or 1.0)))
-        correlations = [correlation(rankdata(far), rankdata(here)) for far, here in zip(self.far, away, strict=True)]
-        figures = {"order_kept": float(np.mean(correlations))}
+        distances = np.abs(line[self.sources][:, None] - line)
+        distances = np.round(distances / (LINE_SPREAD * (distances.max() or 1.0)))
+        correlations = [correlation(rankdata(far), rankdata(row)) for far, row in zip(self.far, distances, strict=True)]
+        metrics = {"order_kept": float(np.mean(correlations))}
         if self.labels is not None and np.issubdtype(self.labels.dtype, np.number):
-            figures["label_order"] = abs(float(spearmanr(line, self.labels).statistic)) if np.ptp(line) else 0.0
-        return figures
+            metrics["label_order"] = abs(float(spearmanr(line, self.labels).statistic)) if np.ptp(line) else 0.0
+        return metrics
 
 
 def _zigzag(lengths: FloatArray, straight: FloatArray, k: int) -> float:
-    """Return by what factor paths of the graph are longer than the data, which is no fault of an embedding.
+    """Return by what factor paths in the graph are longer than along the data, for which no embedding is responsible.
 
     It is the median ratio of the length of the path to the straight distance for points just beyond the k neighbors,
-    from the k-th to the 4 k-th nearest, between which the data are about flat.
+    from the k-th to the 4 k-th nearest, over which the data is nearly flat.
     """
     order = np.argsort(straight, axis=1, kind="stable")[:, k : min(4 * k, straight.shape[1] - 1)]
     near, paths = (np.take_along_axis(values, order, axis=1) for values in (straight, lengths))
-    apart = near > 0
-    return max(1.0, float(np.median(paths[apart] / near[apart]))) if apart.any() else 1.0
+    mask = near > 0
+    return max(1.0, float(np.median(paths[mask] / near[mask]))) if mask.any() else 1.0
 
 
-# Judging by rows that the fit has not seen: accuracy of a classifier, and what comes back by the inverse.
+# Evaluation on held-out rows: accuracy of a classifier, and reconstruction by the inverse transform.
 
 N_HELD_OUT_FOLDS = 3
-"""Parts of the rows: each is left out once, which takes as many fits."""
+"""Parts of the rows, each held out once: as many fits."""
 N_CLASSIFIER_NEIGHBORS = 5
 """Neighbors that vote on the label of a new point."""
 
-Places = Callable[[Any, Any, Any], tuple[FloatArray, FloatArray]]
 Fold = tuple[Array, Array]
 
 
 def folds(n: int, labels: Array | None, seed: int) -> list[Fold]:
-    """Return rows to fit and rows left out, with every label in each part where there are enough of it."""
+    """Return rows to fit and rows held out, stratified by label if every label has enough rows."""
     parts = min(N_HELD_OUT_FOLDS, n // 2)
     if labels is not None and np.unique(labels, return_counts=True)[1].min() >= parts:
         splits = StratifiedKFold(parts, shuffle=True, random_state=seed).split(np.zeros(n), labels)
@@ -163,21 +150,21 @@ def folds(n: int, labels: Array | None, seed: int) -> list[Fold]:
 
 
 def accuracies(model: Any, X: Any, labels: Array, parts: list[Fold]) -> dict[str, float]:
-    """Return the accuracy on the rows left out, of neighbors and of a linear classifier; of the columns if no model."""
+    """Return the accuracy on held-out rows of neighbors and of a linear classifier; of the columns if model is None."""
     hits = []
     for fit, left in parts:
         if model is None:
-            known, new = X[fit], X[left]
+            train, test = X[fit], X[left]
         else:
             fitted = clone(model).fit(X[fit])
-            known, new = fitted.embedding_, fitted.transform(X[left])
-        hits.append([_accuracy(classifier, known, labels[fit], new, labels[left]) for classifier in _classifiers()])
+            train, test = fitted.embedding_, fitted.transform(X[left])
+        hits.append([_accuracy(classifier, train, labels[fit], test, labels[left]) for classifier in _classifiers()])
     neighbors, linear = (float(value) for value in np.mean(hits, axis=0))
     return {"accuracy": max(neighbors, linear), "accuracy_neighbors": neighbors, "accuracy_linear": linear}
 
 
 def reconstruction(model: Any, X: Any, parts: list[Fold]) -> dict[str, float]:
-    """Return the share of the variance of the rows left out that the inverse of the map does not give back."""
+    """Return the share of the variance of held-out rows that the inverse transform does not reconstruct."""
     left_over = total = 0.0
     for fit, left in parts:
         fitted = clone(model).fit(X[fit])
@@ -202,11 +189,11 @@ def _classifiers() -> tuple[Any, Any]:
     return KNeighborsClassifier(N_CLASSIFIER_NEIGHBORS), linear
 
 
-def _accuracy(classifier: Any, known: Any, classes: Array, new: Any, truth: Array) -> float:
-    return float(np.mean(classifier.fit(known, classes).predict(new) == truth))
+def _accuracy(classifier: Any, train: Any, classes: Array, test: Any, truth: Array) -> float:
+    return float(np.mean(classifier.fit(train, classes).predict(test) == truth))
 
 
-# Dense groups of the data themselves: peaks of the density with valleys between them, without any embedding.
+# Dense groups of the data itself: peaks of the density with valleys between them.
 
 N_DENSITY_NEIGHBORS = 15
 """Neighbors whose distances give the density of a point, and whose densities are averaged."""
@@ -216,24 +203,16 @@ over the dimension, and no less than the first. Chance makes 1.4 on a line, 0.9 
 in four to fifteen, in 500 sets of 300 to 10,000 uniform, Gaussian and exponential points, on spheres and rolls. Digits
 have 2.5, olive oils 2.5, cells in a flow cytometer 1.8."""
 MIN_GROUP_SHARE = 0.01
-"""Smaller groups are not counted: they are outliers."""
+"""Least share of a group that is counted; smaller ones are outliers."""
 
 
 @dataclass(frozen=True)
 class DensityPeaks:
-    """The peaks of the density that stand out.
+    """The peaks of the density of ``n_points`` points.
 
-    Parameters
-    ----------
-    depths : ndarray of shape (m,)
-        Depths of the valleys around all peaks but the highest of each connected piece, in logarithms of the density,
-        descending; infinite for the other pieces.
-    sizes : ndarray of shape (m,)
-        Points that belonged to each when it met a higher one.
-    n_points : int
-        Number of all points.
-    dimension : float
-        Dimension of the data.
+    ``depths`` (m,) are those of the valleys around all peaks but the highest, in logarithms of the density and
+    descending; infinite for other components of the graph. ``sizes`` (m,) are the points of each peak when it met a
+    higher one.
     """
 
     depths: FloatArray
@@ -243,7 +222,7 @@ class DensityPeaks:
 
     @property
     def n_groups(self) -> int:
-        """Number of dense groups that valleys part, 1 if there are none."""
+        """Number of dense groups separated by valleys, 1 if there are none."""
         large = self.sizes > MIN_GROUP_SHARE * self.n_points
         enough = max(MIN_VALLEY_DEPTH, PLANE_VALLEY_DEPTH / max(self.dimension, 1.0))
         return 1 + int(np.count_nonzero(large & (self.depths >= enough)))
@@ -272,10 +251,10 @@ def density_peaks(lists: NeighborGraph, dimension: float) -> DensityPeaks:
 
 
 def _merged(graph: NeighborGraph, order: IntArray, density: FloatArray) -> list[tuple[float, int]]:
-    """Return the depth and size of every group that ended in a higher one, or that stayed apart."""
+    """Return the depth and size of every group that ended in a higher one, or that stayed separate."""
     n = graph.n_points
-    place = np.empty(n, dtype=np.int64)
-    place[order] = np.arange(n)
+    position = np.empty(n, dtype=np.int64)
+    position[order] = np.arange(n)
     peak, size = np.arange(n), np.ones(n, dtype=np.int64)
     ends: list[tuple[float, int]] = []
 
@@ -287,7 +266,9 @@ def _merged(graph: NeighborGraph, order: IntArray, density: FloatArray) -> list[
 
     for i in order.tolist():
         others = graph.row(i)[0]
-        met = sorted({highest(int(j)) for j in others[place[others] < place[i]]}, key=lambda top: int(place[top]))
+        met = sorted(
+            {highest(int(j)) for j in others[position[others] < position[i]]}, key=lambda top: int(position[top])
+        )
         if not met:
             continue
         peak[i] = met[0]
@@ -296,5 +277,5 @@ def _merged(graph: NeighborGraph, order: IntArray, density: FloatArray) -> list[
             ends.append((float(density[lower] - density[i]), int(size[lower])))
             peak[lower] = met[0]
             size[met[0]] += size[lower]
-    apart = sorted((int(size[i]) for i in range(n) if peak[i] == i), reverse=True)
-    return ends + [(np.inf, each) for each in apart[1:]]
+    sizes = sorted((int(size[i]) for i in range(n) if peak[i] == i), reverse=True)
+    return ends + [(np.inf, each) for each in sizes[1:]]

@@ -1,4 +1,4 @@
-"""How many neighbors: the sizes for which neither the pieces of the graph nor the distances along it change much."""
+"""The number of neighbors for which neither the components of the graph nor the distances along it change much."""
 
 from __future__ import annotations
 
@@ -12,46 +12,48 @@ import numpy as np
 from manifoldry._core import check
 from manifoldry._core.arrays import as_frame
 from manifoldry._core.csgraph import connected_components
+from manifoldry._core.parameters import check_value
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.elbow import REASON_WIDTH
+from manifoldry._numerics.geometry.edges import EdgeLengths, EdgeRule, ShortCircuitRule
 from manifoldry.data._chunked import some_rows
-from manifoldry.evaluation.selection._input import checked_input, without_copies
+from manifoldry.evaluation._input import checked_input, is_precomputed, random_rows, without_copies
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import MAX_GAP_RATIO, MAX_SMALL_SHARE, local_scale, symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import MIN_AFFECTED_SHARE, short_circuits
 
 NEIGHBOR_CANDIDATES = (4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
-"""Numbers of neighbors tried: each a fifth to a third more than the one before, so that the steps are comparable."""
+"""Numbers of neighbors tried: each a fifth to a third more than the previous one, so that steps are comparable."""
 MANY_POINTS_CANDIDATES = (5, 8, 12, 20, 30)
-"""Those tried of many points, where each costs seconds."""
+"""Those tried with many points, where each takes seconds."""
 MANY_POINTS, MAX_SHORT_CIRCUIT_POINTS = 10_000, 3_000
-"""More points get fewer candidates; and of more points short circuits are not sought, which takes seconds for each
-candidate and minutes for 70,000 images. The geodesic distances show them too."""
+"""Points from which fewer candidates are tried, and up to which short circuits are searched: that takes seconds for
+each candidate, and minutes for 70,000 images. The geodesic distances show them too."""
 MAX_PATH_LENGTHS, MIN_PATH_SOURCES, MAX_PATH_SOURCES = 1_000_000, 8, 64
-"""Geodesic distances compared per number of neighbors, as far as the limits of the number of sources allow."""
+"""Geodesic distances compared per number of neighbors, and limits of the number of sources."""
 TORN_RATIO = 0.8
-"""A distance that falls below this share of its fall in the median has found a shorter way: a short circuit lets many
-fall so at once, while a graph that becomes denser shortens all of them alike."""
+"""A distance that falls below this share of the median fall has found a shortcut: a short circuit shortens many
+at once, a denser graph all of them alike."""
 MIN_TORN_EDGES = 1.0
-"""Where no short circuit was found, it has to fall by more than this many median edges beyond that, too: a path of
-three edges that becomes one of two loses a third, which is no more than the graph resolves. Paths through counts of
-words or Gaussian noise in 50 dimensions are so short that 10 to 19% of them lose an edge in each step; 3% lose more."""
+"""Without short circuits it must also fall by more than this many median edges: a path of three edges that becomes one
+of two loses a third, which is the resolution of the graph. Paths through word counts or Gaussian noise in 50
+dimensions are so short that 10 to 19% of them lose an edge in each step; 3% lose more."""
 MAX_THIN_CHANGE = 0.1
-"""A graph is too thin to measure along if a quarter more neighbors shorten half of its distances by this share or more:
-then paths are straightened everywhere, and no short circuit was found. Digits with 4 neighbors: 0.12."""
+"""A graph is too thin if a quarter more neighbors shorten half of its distances by this share or more: paths are
+straightened everywhere, without a short circuit. Digits with 4 neighbors: 0.12."""
 MAX_THIN_AFFECTED = 0.15
-"""Share of the distances that short circuits may affect after a tear that was the end of a thin graph: 0 to 0.12 on
-holed S-curves, cones, waves and cut cylinders of 400 to 1,200 points; 0.2 to 0.5 on rolls whose layers are joined."""
+"""Share of the distances that short circuits may affect after a thin graph has ended: 0 to 0.12 on S-curves with a
+hole, cones, waves and cut cylinders of 400 to 1,200 points; 0.2 to 0.5 on rolls whose layers are joined."""
 MAX_SPARSE_SHARE = 0.1
-"""Maximum of n_neighbors over n_points at which detours around a short circuit are still long. A loop of 72 images is
-joined across at 5 to 10 neighbors, and with more no short circuit is found."""
+"""Largest n_neighbors / n_points at which detours around a short circuit are still long. A loop of 72 images is joined
+across at 5 to 10 neighbors, and with more no short circuit is found."""
 PERSISTENT_RATIO = 3.0
-"""Pieces that stay apart while the number of neighbors grows by this factor are apart in the data. The two of iris stay
-from 4 to 20; of digits, 27 points from 4 to 6."""
+"""Components that stay separate while the number of neighbors grows by this factor are separate in the data: the two of
+iris from 4 to 20; 27 points of digits only from 4 to 6."""
 SCALE_NEIGHBORS = 4
-"""Nearest neighbors whose mean distance is the local scale that a gap between pieces is measured by."""
+"""Nearest neighbors whose mean distance is the local scale of gaps between components."""
 
 
 def suggest_neighbors(
@@ -65,10 +67,10 @@ def suggest_neighbors(
 ) -> NeighborSuggestion:
     r"""Return the number of neighbors for which the graph is the same as for a little fewer and a little more.
 
-    One search at the largest number is cut for each smaller one. With too few neighbors the graph falls apart, with
-    too many it jumps across folds: geodesic distances from some points,
-    :math:`d_k(i, j)`, then fall at once, and only some of them. For each k it counts the connected components,
-    the short circuits and the distances that fall by a fifth more than the median one,
+    One search at the largest number serves all smaller ones. With too few neighbors the graph is disconnected; with too
+    many it jumps across folds, and some geodesic distances :math:`d_k(i, j)` from a sample of points fall at once. For
+    each k it counts the connected components, the short circuits and the distances that fall by a fifth more than the
+    median,
 
     .. math:: d_k(i, j) < \min(0.8 \, m, \, m - e_k), \qquad m = d_{k'}(i, j) \, \mathrm{median}
         \frac{d_k}{d_{k'}}, \qquad k' < k \text{ the candidate before,}
@@ -85,13 +87,13 @@ def suggest_neighbors(
 
     Parameters
     ----------
-    X : array, data frame, sparse matrix or rows in blocks of shape (n, p), or array (n, n) for precomputed distances
-        The data; of identical rows one is taken, of rows in blocks a sample of 10,000.
+    X : array, data frame, sparse matrix or chunked data of shape (n, p), or array (n, n) for precomputed distances
+        The data; duplicates are dropped, and 10,000 rows of chunked data are drawn.
     metric, metric_params
         As in scikit-learn, or "precomputed".
     candidates : sequence of int, optional
-        Numbers of neighbors to try; if None, 4 to 30 in ten steps, of more than 10,000 points in five. Short circuits
-        are sought among up to 3,000 points.
+        Numbers of neighbors to try; if None, 4 to 30 in ten steps, with more than 10,000 points in five. Short circuits
+        are searched among up to 3,000 points.
     random_state : None, int, numpy Generator or RandomState
         Seed of the points from which distances are measured.
     n_jobs : int, optional
@@ -109,16 +111,14 @@ def suggest_neighbors(
     Examples
     --------
     >>> from manifoldry import datasets
-    >>> found = suggest_neighbors(datasets.swiss_roll(1000).X)
-    >>> found.low <= int(found) <= found.high < 30
+    >>> suggestion = suggest_neighbors(datasets.swiss_roll(1000).X)
+    >>> suggestion.low <= int(suggestion) <= suggestion.high < 30
     True
     """
-    sample = some_rows(X, MANY_POINTS, Run(random_state, n_jobs), metric)
-    if sample is not None:
+    if (sample := some_rows(X, MANY_POINTS, Run(random_state, n_jobs), metric)) is not None:
         settings = {"metric": metric, "metric_params": metric_params, "candidates": candidates}
-        found = suggest_neighbors(sample.rows, **settings, random_state=random_state, n_jobs=n_jobs)
-        meant = f"Measured on {sample.described}, and meant for a fit to as many."
-        return replace(found, why=f"{found.why} {meant}")
+        suggestion = suggest_neighbors(sample.rows, **settings, random_state=random_state, n_jobs=n_jobs)
+        return replace(suggestion, why=f"{suggestion.why} Measured on {sample.described}, for a fit to as many rows.")
     points, n_copies = without_copies(checked_input(X, metric, metric_params), metric)
     sizes = _candidate_sizes(candidates, points.shape[0])
     run = Run(random_state, n_jobs)
@@ -128,7 +128,7 @@ def suggest_neighbors(
 
 
 def _candidate_sizes(candidates: Sequence[int] | None, n: int) -> IntArray:
-    """Return the numbers to try, ascending and below n; of few points those below half of them."""
+    """Return the numbers to try, ascending and below n; with few points those below n / 2."""
     if candidates is None:
         usual = MANY_POINTS_CANDIDATES if n > MANY_POINTS else NEIGHBOR_CANDIDATES
         return np.array([k for k in usual if 2 * k < n] or [max(1, (n - 1) // 2)])
@@ -139,65 +139,65 @@ def _candidate_sizes(candidates: Sequence[int] | None, n: int) -> IntArray:
 
 
 def _table(lists: NeighborGraph, sizes: IntArray, run: Run) -> tuple[NeighborRow, ...]:
-    """Return what each number of neighbors gives; ``lists`` are ascending and as long as the largest."""
+    """Return the graph's properties for each number of neighbors; ``lists`` are sorted and as long as the largest."""
     n = lists.n_points
-    place = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
+    rank = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
     scale = local_scale(lists, SCALE_NEIGHBORS)
     n_sources = int(np.clip(MAX_PATH_LENGTHS // n, MIN_PATH_SOURCES, MAX_PATH_SOURCES))
-    sources = np.sort(run.rng("suggest neighbors").permutation(n)[:n_sources])
+    sources = random_rows(n, n_sources, run.rng("suggest neighbors"))
     rows: list[NeighborRow] = []
-    before, pieces = None, None
+    before, components = None, None
     for k in sizes:
-        graph = symmetrize(lists.with_only(place < k))
+        graph = symmetrize(lists.with_only(rank < k))
         n_pieces, labels = connected_components(graph.to_sparse(), directed=False)
         jumps, affected = _short_circuits(graph, run)
         lengths, _ = geodesic_lengths(graph, Run(0, run.n_jobs), sources)
         least = 0.0 if jumps else MIN_TORN_EDGES * float(np.median(graph.lengths))
         change, torn = (np.nan, np.nan) if before is None else _fall(before, lengths, least)
-        gap = 0.0 if pieces is None else _gap(graph, pieces, scale)
+        gap = 0.0 if components is None else _gap(graph, components, scale)
         thin = bool(rows and change >= MAX_THIN_CHANGE * np.log(k / rows[-1].n_neighbors) / np.log(1.25))
         n_large = int(np.count_nonzero(np.bincount(labels) > MAX_SMALL_SHARE * n))
         rows.append(NeighborRow(int(k), n_pieces, n_large, gap, jumps, affected, change, torn, thin))
-        before, pieces = lengths, labels
+        before, components = lengths, labels
     return tuple(rows)
 
 
 def _short_circuits(graph: NeighborGraph, run: Run) -> tuple[int | None, float]:
-    """Return the number of short circuits and the share of distances they shorten, unless the points are many."""
+    """Return the number of short circuits and the share of distances they shorten; nothing for many points."""
     if graph.n_points > MAX_SHORT_CIRCUIT_POINTS:
         return None, np.nan
-    found = short_circuits(graph, run)
-    return len(found), found.affected
+    shorts = short_circuits(graph, run)
+    return len(shorts), shorts.affected
 
 
 def _fall(before: FloatArray, after: FloatArray, least: float) -> tuple[float, float]:
     """Return the median relative fall of finite distances, and the share that falls by a fifth and ``least`` more."""
-    known = np.isfinite(before) & np.isfinite(after) & (before > 0)
-    if not known.any():
+    mask = np.isfinite(before) & np.isfinite(after) & (before > 0)
+    if not mask.any():
         return 0.0, 0.0
-    typical = float(np.median(after[known] / before[known]))
-    expected, found = typical * before[known], after[known]
-    torn = found < np.minimum(TORN_RATIO * expected, expected - least)
+    typical = float(np.median(after[mask] / before[mask]))
+    expected, actual = typical * before[mask], after[mask]
+    torn = actual < np.minimum(TORN_RATIO * expected, expected - least)
     return 1.0 - typical, float(np.mean(torn))
 
 
-def _gap(graph: NeighborGraph, pieces: IntArray, scale: FloatArray) -> float:
-    """Return the largest of the gaps, in local scales, across which large pieces of the graph before are joined."""
+def _gap(graph: NeighborGraph, components: IntArray, scale: FloatArray) -> float:
+    """Return the largest gap, in local scales, across which large components of the previous graph are joined."""
     rows, columns = graph.rows(), graph.indices
-    across = np.flatnonzero(pieces[rows] != pieces[columns])
-    large = np.bincount(pieces) > MAX_SMALL_SHARE * len(pieces)
-    across = across[large[pieces[rows[across]]] & large[pieces[columns[across]]]]
+    across = np.flatnonzero(components[rows] != components[columns])
+    large = np.bincount(components) > MAX_SMALL_SHARE * len(components)
+    across = across[large[components[rows[across]]] & large[components[columns[across]]]]
     if not len(across):
         return 0.0
     wide = graph.lengths[across] / np.maximum(scale[rows[across]], scale[columns[across]])
     narrowest = np.full(len(large), np.inf)
-    np.minimum.at(narrowest, pieces[rows[across]], wide)
+    np.minimum.at(narrowest, components[rows[across]], wide)
     joined = np.isfinite(narrowest)
     return float(np.sort(narrowest[joined])[1:].max(initial=0.0) or narrowest[joined].max())
 
 
 def _decide(rows: tuple[NeighborRow, ...], n: int, n_copies: int) -> NeighborSuggestion:
-    """Return the middle of the range before the graph changes, among the sizes with the fewest pieces there."""
+    """Return the middle of the range before the graph changes, among the sizes with the fewest components."""
     begin = _end_of_thinness(rows, n)
     ends = (place for place in range(1, len(rows)) if _breaks(rows, place, begin) or _joins_late(rows, place))
     end = next(ends, len(rows))
@@ -205,9 +205,9 @@ def _decide(rows: tuple[NeighborRow, ...], n: int, n_copies: int) -> NeighborSug
     thin = [place for place, row in enumerate(rows[:end]) if row.thin_before]
     before = rows[max([begin, *thin]) : end]
     fewest = min(row.n_large_pieces for row in before)
-    whole = [row for row in before if row.n_large_pieces == fewest]
-    sound = [row for row in whole if not row.short_circuited]
-    best = _middle(sound) if sound else min(whole, key=lambda row: (row.affected, row.n_neighbors))
+    candidates = [row for row in before if row.n_large_pieces == fewest]
+    sound = [row for row in candidates if not row.short_circuited]
+    best = _middle(sound) if sound else min(candidates, key=lambda row: (row.affected, row.n_neighbors))
     around = sound or [best]
     hidden = _hidden_short_circuits(rows[begin + 1 :] if begin else rows, best)
     why = _reason(rows, end, best, hidden if sound else None)
@@ -217,39 +217,39 @@ def _decide(rows: tuple[NeighborRow, ...], n: int, n_copies: int) -> NeighborSug
 
 
 def _end_of_thinness(rows: tuple[NeighborRow, ...], n: int) -> int:
-    """Return the last place at which distances fall because the graph before was too thin, 0 if there is none.
+    """Return the last row at which distances fall because the previous graph was too thin, 0 if there is none.
 
     A short circuit is followed by others with more neighbors. A thin graph becomes dense once: then nothing else
     happens while the number of neighbors grows threefold, in graphs that are sparse enough to show it.
     """
     sparse = max((row.n_neighbors for row in rows if row.n_neighbors <= MAX_SPARSE_SHARE * n), default=0)
     last = 0
-    for place in reversed(range(1, len(rows))):
-        if not rows[place].tears:
+    for index in reversed(range(1, len(rows))):
+        if not rows[index].tears:
             continue
-        lasting = sparse >= PERSISTENT_RATIO * rows[place].n_neighbors
-        if not lasting or not all(row.affected < MAX_THIN_AFFECTED for row in rows[place + 1 :]):
+        lasting = sparse >= PERSISTENT_RATIO * rows[index].n_neighbors
+        if not lasting or not all(row.affected < MAX_THIN_AFFECTED for row in rows[index + 1 :]):
             return 0
-        last = last or place
+        last = last or index
     return last
 
 
-def _breaks(rows: tuple[NeighborRow, ...], place: int, thin_until: int) -> bool:
-    """Tell whether the graph changes at a place by a short circuit or across a gap."""
-    return rows[place].joins_across_gap or (rows[place].tears and place > thin_until)
+def _breaks(rows: tuple[NeighborRow, ...], index: int, thin_until: int) -> bool:
+    """Whether the graph changes at this row by a short circuit or across a gap."""
+    return rows[index].joins_across_gap or (rows[index].tears and index > thin_until)
 
 
-def _joins_late(rows: tuple[NeighborRow, ...], place: int) -> bool:
-    """Tell whether a number of neighbors joins large pieces that had stayed apart for a long range of them."""
-    apart = rows[place - 1].n_large_pieces
-    if rows[place].n_large_pieces >= apart:
+def _joins_late(rows: tuple[NeighborRow, ...], index: int) -> bool:
+    """Whether large components are joined that had stayed separate over a long range of neighbors."""
+    separate = rows[index - 1].n_large_pieces
+    if rows[index].n_large_pieces >= separate:
         return False
-    first = next(row for row in rows if row.n_large_pieces == apart)
-    return rows[place - 1].n_neighbors >= PERSISTENT_RATIO * first.n_neighbors
+    first = next(row for row in rows if row.n_large_pieces == separate)
+    return rows[index - 1].n_neighbors >= PERSISTENT_RATIO * first.n_neighbors
 
 
 def _middle(sound: list[NeighborRow]) -> NeighborRow:
-    """Return the row in the middle on a logarithmic scale, or the nearest without short circuits or stray pieces."""
+    """Return the row in the middle on a logarithmic scale, or the nearest without short circuits or small groups."""
     middle = 0.5 * np.log(sound[0].n_neighbors * sound[-1].n_neighbors)
 
     def away(row: NeighborRow) -> tuple[float, int]:
@@ -261,17 +261,17 @@ def _middle(sound: list[NeighborRow]) -> NeighborRow:
 
 
 def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, hidden: list[NeighborRow] | None) -> str:
-    """Return why this number, in sentences; ``hidden`` is None if no number is sound."""
-    parts = []
+    """Return the reason for this number; ``hidden`` is None if every number has short circuits."""
+    parts: list[str] = []
     if hidden is None:
         parts.append(
             f"No number tried is without short circuits: with {best.n_neighbors} neighbors they shorten "
             f"{best.affected:.0%} of the distances, with others more; there are too few points for the folds."
         )
     elif best.n_large_pieces == 1:
-        sought = best.n_short_circuits is not None and not hidden
-        found = ", without short circuits that would dominate its distances" if sought else ""
-        parts.append(f"The graph holds together there{found}.")
+        searched = best.n_short_circuits is not None and not hidden
+        remark = ", without short circuits that would dominate its distances" if searched else ""
+        parts.append(f"The graph is connected there{remark}.")
     if best.n_large_pieces > 1:
         parts.append(_pieces_reason(rows, end, best))
     if hidden:
@@ -279,43 +279,43 @@ def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, hidden: 
     if end < len(rows) and rows[end].tears:
         parts.append(
             f"With {rows[end].n_neighbors} neighbors {rows[end].torn:.0%} of the geodesic distances fall at once, as "
-            "by a short circuit."
+            "with a short circuit."
         )
     elif end == len(rows):
         parts.append(f"Up to {rows[-1].n_neighbors} neighbors the geodesic distances change only gradually.")
     if best.n_pieces > best.n_large_pieces:
-        parts.append(f"{best.n_pieces - best.n_large_pieces} small groups of points stay apart.")
+        parts.append(f"{best.n_pieces - best.n_large_pieces} small groups of points stay separate.")
     return " ".join(parts)
 
 
 def _hidden_short_circuits(rows: tuple[NeighborRow, ...], best: NeighborRow) -> list[NeighborRow]:
     """Return the smaller numbers with short circuits, if one of these tears distances but does not end the range.
 
-    So it is if the median distance falls as well, as of a thin graph. But short circuits that join most parts let it
-    fall too, and once all are joined no way around an edge is long: then none is found.
+    The range goes on if the median distance falls as well, as in a thin graph. But short circuits that join most parts
+    lower it too, and once all are joined no detour around an edge is long: then none is found.
     """
-    found = [row for row in rows if row.n_neighbors < best.n_neighbors and row.short_circuited]
-    return found if any(row.torn >= MIN_TORN_SHARE for row in found) else []
+    hidden = [row for row in rows if row.n_neighbors < best.n_neighbors and row.short_circuited]
+    return hidden if any(row.torn >= MIN_TORN_SHARE for row in hidden) else []
 
 
 def _hidden_reason(hidden: list[NeighborRow]) -> str:
-    """Return what to say of short circuits that are still in the graph but can no longer be found."""
+    """Return the text on short circuits that are still in the graph but can no longer be found."""
     first, last = hidden[0].n_neighbors, hidden[-1].n_neighbors
     which = f"{first} to {last}" if first < last else f"{first}"
     worst = max(row.affected for row in hidden)
     return (
         f"With {which} neighbors there are short circuits, which shorten {'up to ' if first < last else ''}{worst:.0%} "
-        "of the distances; with more, the same edges are there, but can no longer be told from others."
+        "of the distances; with more, the same edges are there, but can no longer be detected."
     )
 
 
 def _pieces_reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow) -> str:
-    """Return what to say of a graph in several large pieces."""
-    text = f"The graph is in {best.n_large_pieces} large pieces"
+    """Return the text on a graph with several large components."""
+    text = f"The graph has {best.n_large_pieces} large components"
     if end < len(rows) and rows[end].n_large_pieces < best.n_large_pieces:
         row = rows[end]
         return (
-            f"{text}, which are apart in the data: the first number to join some is {row.n_neighbors}, by edges "
+            f"{text}, which are separate in the data: the first number to join some is {row.n_neighbors}, by edges "
             f"{row.gap:.1f} times as long as those to the nearest neighbors."
         )
     if all(row.n_large_pieces >= best.n_large_pieces for row in rows):
@@ -323,16 +323,14 @@ def _pieces_reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow) -
     return f"{text}."
 
 
-# The suggested number of neighbors as a value: the table that it was read from, and the reason.
-
 MIN_TORN_SHARE = 0.1
-"""Share of such distances at which geodesics count as changed. Rolls: 0.14 and more at the first short circuit, 0.04
-and less before; found there, and kept for real sets."""
+"""Share of torn distances from which geodesics count as changed: on rolls 0.14 and more at the first short circuit,
+0.04 and less before."""
 
 
 @dataclass(frozen=True)
 class NeighborRow:
-    """What the graph of one number of neighbors is like.
+    """Properties of the graph with one number of neighbors.
 
     Parameters
     ----------
@@ -344,18 +342,18 @@ class NeighborRow:
         Those with more than a hundredth of the points.
     gap : float
         How many times the distance to their nearest neighbors the shortest edges are that join large components of
-        the graph before; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
+        the previous graph; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
     n_short_circuits : int or None
         Edges that jump across a gap, found by their long detours; None if not searched, with more than 3,000 points.
     affected : float
         Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not searched.
     change : float
-        Median relative fall of the geodesic distances against the number of neighbors before; NaN for the first.
+        Median relative fall of the geodesic distances from the previous number of neighbors; NaN for the first.
     torn : float
         Share of the distances that fall by a fifth more than the median, and by an edge more if there is no short
         circuit; NaN for the first.
     thin_before : bool
-        Whether the median fall is so large, a tenth for a quarter more neighbors, that the graph before was too thin.
+        Whether the median fall is so large, 10 % for a quarter more neighbors, that the previous graph was too thin.
     """
 
     n_neighbors: int
@@ -369,13 +367,8 @@ class NeighborRow:
     thin_before: bool = False
 
     @property
-    def breaks(self) -> bool:
-        """Whether the graph has changed at this number of neighbors, by a short circuit or across a gap."""
-        return self.tears or self.joins_across_gap
-
-    @property
     def joins_across_gap(self) -> bool:
-        """Whether large components of the graph before are joined across a gap in the data."""
+        """Whether large components of the previous graph are joined across a gap in the data."""
         return self.gap > MAX_GAP_RATIO
 
     @property
@@ -391,16 +384,16 @@ class NeighborRow:
 
 @dataclass(frozen=True, repr=False)
 class NeighborSuggestion:
-    """A number of neighbors and the reason for it; ``print`` also shows what was found for each number tried.
+    """A number of neighbors and the reason for it; ``print`` also shows a table of all numbers tried.
 
     Parameters
     ----------
     n_neighbors : int
         The suggested number of neighbors.
     why : str
-        The reason, in a sentence or two.
+        The reason.
     low, high : int
-        The least and the largest number tried that would do as well.
+        The smallest and the largest number tried that are as good.
     rows : tuple of NeighborRow
         One per number tried.
     """
@@ -415,13 +408,13 @@ class NeighborSuggestion:
         return self.n_neighbors
 
     def row(self, n_neighbors: int | None = None) -> NeighborRow:
-        """Return what was found for one number of neighbors, the suggested one if None."""
-        wanted = self.n_neighbors if n_neighbors is None else n_neighbors
+        """Return the row of one number of neighbors, the suggested one if None."""
+        number = self.n_neighbors if n_neighbors is None else n_neighbors
         for row in self.rows:
-            if row.n_neighbors == wanted:
+            if row.n_neighbors == number:
                 return row
         tried = ", ".join(str(row.n_neighbors) for row in self.rows)
-        raise ValueError(f"n_neighbors={wanted} was not tried; tried were {tried}: name it in candidates.")
+        raise ValueError(f"n_neighbors={number} was not tried; tried were {tried}: add it to candidates.")
 
     def to_frame(self) -> Any:
         """Return the table as a pandas DataFrame, one row per number of neighbors."""
@@ -429,7 +422,9 @@ class NeighborSuggestion:
         return as_frame([{name: getattr(row, name) for name in names} for row in self.rows], "n_neighbors")
 
     def __repr__(self) -> str:
-        others = f"{self.low} to {self.high} would do" if self.low < self.high else "no other number tried would do"
+        others = (
+            f"{self.low} to {self.high} are as good" if self.low < self.high else "no other number tried is as good"
+        )
         return f"n_neighbors={self.n_neighbors} ({others}). {self.why}"
 
     def __str__(self) -> str:
@@ -440,16 +435,66 @@ class NeighborSuggestion:
             k, mark = row.n_neighbors, " "
             if self.low <= k <= self.high:
                 mark = ">" if k == self.n_neighbors else "|"
-            lines.append(
-                f"{mark}{k:>5}{row.n_pieces:>8}{_count(row.n_short_circuits):>16}{_share(row.affected):>10}"
-                f"{_share(row.change):>8}{_share(row.torn):>7}"
-            )
+            shares = ("" if np.isnan(value) else f"{value:.1%}" for value in (row.affected, row.change, row.torn))
+            count = "" if row.n_short_circuits is None else str(row.n_short_circuits)
+            lines.append(f"{mark}{k:>5}{row.n_pieces:>8}{count:>16}" + "{:>10}{:>8}{:>7}".format(*shares))
         return "\n".join(lines)
 
 
-def _count(value: int | None) -> str:
-    return "" if value is None else str(value)
+def neighborhood_graph(  # noqa: PLR0913
+    X: Any,
+    *,
+    n_neighbors: int | str | None = "auto",
+    radius: float | None = None,
+    metric: Any = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    edge_lengths: EdgeLengths = "distance",
+    remove_short_circuits: ShortCircuitRule | None = None,
+    n_components: int = 2,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> NeighborGraph:
+    """Return each point's list of neighbors, with other edge lengths or without short circuits.
 
+    Methods that begin with a graph have the same options as parameters and can then embed new points; `UMAP`, `TSNE`
+    and the other neighbor embeddings accept the graph itself.
 
-def _share(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.1%}"
+    Parameters
+    ----------
+    X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for precomputed distances
+        The data.
+    n_neighbors, radius, metric, metric_params, edge_lengths, remove_short_circuits
+        As in `Isomap`.
+    n_components : int
+        Dimension of the tangent planes, where they are used.
+    random_state : int, Generator or None
+        Seed of an approximate search.
+    n_jobs : int, optional
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    NeighborGraph
+        Directed: row i lists the neighbors of point i. `UMAP` raises an error if a point has lost all of its edges.
+
+    Notes
+    -----
+    References: levada2023, saxena2004, choi2007, balasubramanian2002.
+
+    Examples
+    --------
+    >>> from manifoldry import UMAP, datasets, neighborhood_graph
+    >>> X = datasets.swiss_roll(300).X
+    >>> graph = neighborhood_graph(X, n_neighbors=10, remove_short_circuits="detours")
+    >>> graph.n_points, graph.n_edges < 3000
+    (300, True)
+    >>> neighborhood_graph(X, n_neighbors=5, edge_lengths="hellinger").lengths.max() <= 1
+    np.True_
+    """
+    check_value("edge_lengths", edge_lengths, EdgeLengths)
+    check_value("remove_short_circuits", remove_short_circuits, ShortCircuitRule | None)
+    points = checked_input(X, metric, metric_params)
+    n, run = points.shape[0], Run(random_state, n_jobs)
+    edges = EdgeRule(edge_lengths, remove_short_circuits, check.n_components(n_components, n))
+    rule = NeighborRule(n_neighbors, radius, metric, metric_params).resolve(n)
+    return edges.sample(points, rule, "or", is_precomputed(metric), run).neighbors

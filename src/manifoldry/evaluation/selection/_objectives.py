@@ -1,4 +1,4 @@
-"""What an embedding is for: the table that says which methods are tried for a purpose and which figures decide."""
+"""Objectives of a comparison: which methods are tried for a purpose, and which metrics decide."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SIMPLICITY = (
     "neighbor",
     "network",
 )
-"""Families from the simplest: linear maps, one eigenproblem, one of a graph, one of many neighborhoods, iterations."""
+"""Families from the simplest: linear maps, one eigenproblem, graphs, many neighborhoods, iterations."""
 N_SHOWN_DIGITS = 4
-"""Decimals of a figure in a printed ranking; smaller differences, such as rounding, order nothing."""
+"""Decimals of a metric in a printed ranking; smaller differences, such as rounding, decide nothing."""
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A figure that decides between embeddings.
+    """A metric that decides between embeddings.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Criterion:
     relative: float = 0.0
 
     def equal(self, loss: float, best: float) -> bool:
-        """Tell whether a loss is as good as the best one, within the tolerance."""
+        """Whether a loss is as good as the best one, within the tolerance."""
         return loss <= best or loss - best <= max(self.tolerance, self.relative * abs(best))
 
     @property
@@ -58,7 +58,7 @@ class Criterion:
         return f"{self.tolerance:g}" + (f" or {self.relative:.0%}" if self.relative else "")
 
     def loss(self, figures: Mapping[str, float]) -> float:
-        """Return how bad an embedding is, less is better; what has no figure is worst."""
+        """Return the loss of an embedding, less is better; infinite if the metric is missing."""
         value = figures.get(self.figure, float("nan"))
         if isnan(value):
             return float("inf")
@@ -72,15 +72,15 @@ class Purpose:
     Parameters
     ----------
     name : str
-        As `compare` takes it.
+        As in `compare`.
     methods : tuple of str
         Methods to try, the baseline not among them.
     criteria : tuple of Criterion
         The first decides; where embeddings are equal by it, the next.
     n_components : int
-        Target dimension if none is asked for.
+        Default target dimension.
     needs : tuple of str
-        What a method must give beyond coordinates: "transform", "inverse"; and "labels", if the caller must bring them.
+        What a method must have besides coordinates: "transform", "inverse"; and "labels", if they must be given.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Purpose:
 
     @property
     def rule(self) -> str:
-        """The rule in a sentence."""
+        """The rule as text."""
         first, *others = self.criteria
         text = f"Ranked by {first.says}"
         for criterion in others:
@@ -123,7 +123,7 @@ ERROR = Criterion(
     "reconstruction_error",
     False,
     0.005,
-    "the share of the variance of new points that does not come back",
+    "the share of the variance of new points that is not reconstructed",
     relative=0.05,
 )
 
@@ -165,7 +165,7 @@ PURPOSES: Mapping[str, Purpose] = {
         ),
     )
 }
-"""All purposes by name. Methods stand in the order in which they are tried while the budget lasts."""
+"""All purposes by name. Methods are in the order in which they are tried while the budget lasts."""
 
 
 def purpose_of(name: str, labels: bool) -> Purpose:
@@ -173,18 +173,18 @@ def purpose_of(name: str, labels: bool) -> Purpose:
     purpose = PURPOSES[check.choice("purpose", name, tuple(PURPOSES))]
     if "labels" in purpose.needs and not labels:
         raise ValueError(
-            f"The purpose {name!r} is judged by the labels of new points; pass labels=..., or take 'keep neighbors'."
+            f"The purpose {name!r} is evaluated with labels of new points; pass labels=..., or use 'keep neighbors'."
         )
-    kept = purpose.criteria if labels else tuple(c for c in purpose.criteria if c not in (HIT, LABEL_ORDER))
-    return Purpose(purpose.name, purpose.methods, kept, purpose.n_components, purpose.needs)
+    criteria = purpose.criteria if labels else tuple(c for c in purpose.criteria if c not in (HIT, LABEL_ORDER))
+    return Purpose(purpose.name, purpose.methods, criteria, purpose.n_components, purpose.needs)
 
 
 def ranked(criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]]) -> list[int]:
-    """Return the places of embeddings from the best to the worst.
+    """Return the indices of embeddings from the best to the worst.
 
-    Of those left, all within the tolerance of the best by the first criterion are taken out together, ordered by the
-    others, and so on; the last one decides as far as its digits are shown, so that what is better by all criteria is
-    never behind. The order depends on the figures alone; equal ones stay in their order.
+    All within the tolerance of the best by the first criterion are ranked first, ordered by the other criteria; the
+    rest follows in the same way. The last criterion decides up to its shown digits, so that an embedding that is
+    better by all criteria is never behind. The order depends on the metrics alone; equal ones stay in their order.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def ranked(criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]]
 def simplest_first(
     criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]], effort: Sequence[tuple[int, ...]]
 ) -> list[int]:
-    """Return the places of embeddings as `ranked` does, those that equal the best by all criteria by their effort.
+    """Return the indices as `ranked` does, those that equal the best by all criteria ordered by their effort.
 
     Examples
     --------

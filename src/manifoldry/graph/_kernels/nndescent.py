@@ -1,7 +1,7 @@
 """NN-descent: random projection trees and local joins; each neighbor list is written by one task alone.
 
 A list is a row of ``ids`` (-1: empty), of ascending squared ``lengths`` (infinite where empty) and of ``is_new`` flags:
-entries that took part in no local join yet.
+entries that did not take part in a local join yet.
 
 References: dong2011
 """
@@ -38,10 +38,7 @@ def squared(A, p, B, q):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel(
-    "int64(float32[:, ::1], int64, uint64, int32[::1], int64[::1], int32[:, ::1])",
-    fastmath=_sums,
-)
+@kernel("int64(float32[:, ::1], int64, uint64, int32[::1], int64[::1], int32[:, ::1])", fastmath=_sums)
 def build_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untyped-def]
     """Split the points into leaves of at most ``leaf``, reordering ``members``; return the number of leaves.
 
@@ -102,22 +99,22 @@ def build_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untype
 @kernel(f"void({_lists}, int64, int32, float32)")
 def insert(ids, lengths, is_new, row, point, length):  # type: ignore[no-untyped-def]
     """Insert a point, nearer than the last entry and not yet listed, in order; the last entry is dropped."""
-    place = ids.shape[1] - 1
-    while place > 0 and lengths[row, place - 1] > length:
-        ids[row, place] = ids[row, place - 1]
-        lengths[row, place] = lengths[row, place - 1]
-        is_new[row, place] = is_new[row, place - 1]
-        place -= 1
-    ids[row, place], lengths[row, place], is_new[row, place] = point, length, 1
+    slot = ids.shape[1] - 1
+    while slot > 0 and lengths[row, slot - 1] > length:
+        ids[row, slot] = ids[row, slot - 1]
+        lengths[row, slot] = lengths[row, slot - 1]
+        is_new[row, slot] = is_new[row, slot - 1]
+        slot -= 1
+    ids[row, slot], lengths[row, slot], is_new[row, slot] = point, length, 1
 
 
 @kernel("boolean(int32[:, ::1], int64, int64, int32)")
 def contains(ids, row, width, point):  # type: ignore[no-untyped-def]
     """Return whether the point is among the first ``width`` of a list."""
-    found = False
+    result = False
     for j in range(width):
-        found |= ids[row, j] == point
-    return found
+        result |= ids[row, j] == point
+    return result
 
 
 @kernel(f"void(float32[:, ::1], int32[::1], int64[::1], {_lists}, int64, int64)")
@@ -145,9 +142,7 @@ def join_leaves(Z, members, starts, ids, lengths, is_new, lo, hi):  # type: igno
                     insert(ids, lengths, is_new, q, p, row[t])
 
 
-@kernel(
-    "void(int32[:, ::1], uint8[:, ::1], int64, int32[:, ::1], int32[::1], int32[::1], int64, int64)",
-)
+@kernel("void(int32[:, ::1], uint8[:, ::1], int64, int32[:, ::1], int32[::1], int32[::1], int64, int64)")
 def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # type: ignore[no-untyped-def]
     """Write, for points lo..hi, the general neighbors: the ``near`` first entries and the reverse neighbors.
 
@@ -177,9 +172,7 @@ def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # 
                     candidates[q, width - n_old[q]] = p
 
 
-@kernel(
-    "int64(int64, int32[:, ::1], int64, int64, int64, int32[::1], int32[::1], int64)",
-)
+@kernel("int64(int64, int32[:, ::1], int64, int64, int64, int32[::1], int32[::1], int64)")
 def visit(p, candidates, q, first, last, visited_by, visited, count):  # type: ignore[no-untyped-def]
     """Append the candidates first..last of q that p has not visited, and return how many p has visited now."""
     for j in range(first, last):
@@ -192,7 +185,7 @@ def visit(p, candidates, q, first, last, visited_by, visited, count):  # type: i
 
 @kernel(
     "int64(float32[:, ::1], int32[:, ::1], float32[:, ::1], int32[:, ::1], int32[::1], int32[::1], "
-    f"{_lists}, int64, int64)",
+    f"{_lists}, int64, int64)"
 )
 def local_join(Z, ids, lengths, candidates, n_new, n_old, new_ids, new_lengths, is_new, lo, hi):  # type: ignore[no-untyped-def]
     """Write the lists of points lo..hi after a local join with the candidates of their candidates; count the updates.
@@ -229,14 +222,13 @@ def local_join(Z, ids, lengths, candidates, n_new, n_old, new_ids, new_lengths, 
     return changes
 
 
-# Beam search: queries start at the leaf of each tree that they fall into, then follow the edges of a graph.
-#
-# A beam is a list as in `compiled.nndescent`: the nearest found so far, new as long as their edges were not followed.
+# Beam search: queries start at the leaf of each tree that they fall into, then follow the edges of a graph. A beam is a
+# list of the nearest points so far; an entry is new until its edges are followed.
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float32[:, ::1])", fastmath=_sums)
 def project(Q, basis, out):  # type: ignore[no-untyped-def]
-    """Write ``Q @ basis``, each row in the same order of sums whatever rows come with it, as BLAS does not."""
+    """Write ``Q @ basis``; unlike with BLAS, the result for a row does not depend on the other rows."""
     total = np.empty(basis.shape[1])
     for i in range(len(Q)):
         total[:] = 0.0
@@ -247,11 +239,9 @@ def project(Q, basis, out):  # type: ignore[no-untyped-def]
             out[i, c] = total[c]
 
 
-@kernel(
-    f"void(float32[:, ::1], float32[:, ::1], int32[:, ::1], int64[::1], int32[::1], {_lists})",
-)
+@kernel(f"void(float32[:, ::1], float32[:, ::1], int32[:, ::1], int64[::1], int32[::1], {_lists})")
 def enter_leaf(Q, Z, nodes, starts, members, ids, lengths, is_new):  # type: ignore[no-untyped-def]
-    """Insert the points of the leaf that each row of Q falls into into its beam."""
+    """Insert into each row's beam the points of the leaf that it falls into."""
     width = ids.shape[1]
     for i in range(len(Q)):
         node = 0 if len(nodes) > 0 else ~0
@@ -274,13 +264,13 @@ def beam_search(Q, Z, graph, ids, lengths, is_new):  # type: ignore[no-untyped-d
         for j in range(width):
             if ids[i, j] >= 0:
                 visited_by[ids[i, j]] = i
-        place = 0
-        while place < width:
-            if is_new[i, place] == 0:
-                place += 1
+        slot = 0
+        while slot < width:
+            if is_new[i, slot] == 0:
+                slot += 1
                 continue
-            is_new[i, place] = 0
-            p = ids[i, place]
+            is_new[i, slot] = 0
+            p = ids[i, slot]
             for j in range(graph.shape[1]):
                 q = graph[p, j]
                 if q < 0 or visited_by[q] == i:
@@ -289,11 +279,8 @@ def beam_search(Q, Z, graph, ids, lengths, is_new):  # type: ignore[no-untyped-d
                 length = squared(Q, i, Z, q)
                 if length < lengths[i, width - 1]:
                     insert(ids, lengths, is_new, i, q, length)
-                    if length < lengths[i, place]:
-                        place = 0
-
-
-# Re-ranking: candidates sorted by exact distance.
+                    if length < lengths[i, slot]:
+                        slot = 0
 
 
 @kernel(
@@ -320,12 +307,12 @@ def rank(Q, X, candidates, distances, indices):  # type: ignore[no-untyped-def]
             last = distances[i, k - 1]
             if total > last or (total == last and p > indices[i, k - 1] >= 0):
                 continue
-            place = k - 1
-            while place > 0 and (
-                distances[i, place - 1] > total or (distances[i, place - 1] == total and indices[i, place - 1] > p)
+            slot = k - 1
+            while slot > 0 and (
+                distances[i, slot - 1] > total or (distances[i, slot - 1] == total and indices[i, slot - 1] > p)
             ):
-                distances[i, place], indices[i, place] = distances[i, place - 1], indices[i, place - 1]
-                place -= 1
-            distances[i, place], indices[i, place] = total, p
+                distances[i, slot], indices[i, slot] = distances[i, slot - 1], indices[i, slot - 1]
+                slot -= 1
+            distances[i, slot], indices[i, slot] = total, p
         for j in range(k):
             distances[i, j] = np.sqrt(distances[i, j])

@@ -1,4 +1,4 @@
-"""Shortest paths after some edges of a graph went and others came, row by row of the matrix of path lengths."""
+"""Updates of shortest path lengths after edges of a graph were removed and added, row by row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _edges = "int32[::1], int32[::1], float64[::1]"
 
 @kernel(f"boolean({_graph}, int64, int64, float64[::1], boolean[::1])")
 def _supported(indptr, indices, lengths, source, v, d, lost):  # type: ignore[no-untyped-def]
-    """Tell whether a neighbor nearer to the source, so that no two support each other, explains the label of v."""
+    """Return whether a neighbor nearer to the source (so that no two support each other) explains the label of v."""
     if v == source:
         return True
     for e in range(indptr[v], indptr[v + 1]):
@@ -22,11 +22,9 @@ def _supported(indptr, indices, lengths, source, v, d, lost):  # type: ignore[no
     return False
 
 
-@kernel(
-    f"int64({_graph}, int64, int64, float64[::1], boolean[::1], int32[::1], int64)",
-)
+@kernel(f"int64({_graph}, int64, int64, float64[::1], boolean[::1], int32[::1], int64)")
 def _lose(indptr, indices, lengths, source, first, d, lost, stack, n_lost):  # type: ignore[no-untyped-def]
-    """Append to ``stack`` the points whose labels no path supports since the edge to ``first`` is gone."""
+    """Append to ``stack`` the points whose labels no path supports after the edge to ``first`` was removed."""
     if lost[first] or _supported(indptr, indices, lengths, source, first, d, lost):
         return n_lost
     i = n_lost
@@ -48,14 +46,25 @@ def _lose(indptr, indices, lengths, source, first, d, lost, stack, n_lost):  # t
 
 @kernel(f"void({_graph}, {_edges}, {_edges}, float64[:, ::1], int64, int64)")
 def update_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, lengths, gone_from, gone_to, gone_length, come_from, come_to, come_length, distance, low, high
+    indptr,
+    indices,
+    lengths,
+    removed_from,
+    removed_to,
+    removed_length,
+    added_from,
+    added_to,
+    added_length,
+    distance,
+    low,
+    high,
 ):
     """Turn the path lengths from the points ``low`` to ``high`` in the old graph into those in the given one, in place.
 
-    ``gone`` and ``come`` list the edges that only the old graph has and only the new one, both ways. Labels whose path
-    is lost (no neighbor that is nearer to the source supports them any more) are reset and taken from their
-    neighbors; then labels are corrected until none improves. Every label is at all times the length of a path of the
-    new graph, so the fixed point is that of a search from scratch, to the last bit.
+    ``removed`` and ``added`` list the edges that only the old or only the new graph has, both ways. Labels whose path
+    is lost (no neighbor nearer to the source supports them) are reset and computed from their neighbors; then labels
+    are corrected until none improves. Every label is always the length of a path of the new graph, so the fixed point
+    is bit-identical to that of a new search.
     """
     n = len(indptr) - 1
     lost, waiting = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -63,9 +72,9 @@ def update_rows(  # type: ignore[no-untyped-def]
     for source in range(low, high):
         d = distance[source]
         n_lost, head, count = 0, 0, 0
-        for e in range(len(gone_from)):
-            if d[gone_to[e]] < np.inf and d[gone_from[e]] + gone_length[e] == d[gone_to[e]]:
-                n_lost = _lose(indptr, indices, lengths, source, gone_to[e], d, lost, stack, n_lost)
+        for e in range(len(removed_from)):
+            if d[removed_to[e]] < np.inf and d[removed_from[e]] + removed_length[e] == d[removed_to[e]]:
+                n_lost = _lose(indptr, indices, lengths, source, removed_to[e], d, lost, stack, n_lost)
         for i in range(n_lost):
             d[stack[i]] = np.inf
         for i in range(n_lost):
@@ -77,10 +86,10 @@ def update_rows(  # type: ignore[no-untyped-def]
                 waiting[v] = True
                 queue[count] = v
                 count += 1
-        for e in range(len(come_from)):
-            v = come_to[e]
-            if d[come_from[e]] + come_length[e] < d[v]:
-                d[v] = d[come_from[e]] + come_length[e]
+        for e in range(len(added_from)):
+            v = added_to[e]
+            if d[added_from[e]] + added_length[e] < d[v]:
+                d[v] = d[added_from[e]] + added_length[e]
                 if not waiting[v]:
                     waiting[v] = True
                     queue[count] = v

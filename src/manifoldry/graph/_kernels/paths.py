@@ -1,8 +1,7 @@
 """Shortest paths on a graph in compressed rows.
 
-Both searches correct labels until none improves. That fixed point is unique and, addition being monotone in
-floating point, the same to the last bit as Dijkstra's; so it does not matter which of them, in which order or
-block, found it.
+Both searches correct labels until none improves. This fixed point is unique and, because floating-point addition is
+monotone, bit-identical to Dijkstra's result; so it does not depend on the search, the order or the block.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ _graph = "int64[::1], int32[::1], float64[::1]"
 def near_far(indptr, indices, lengths, distance, width, near, far, state):  # type: ignore[no-untyped-def]
     """Lower ``distance`` (finite at the starts, infinite elsewhere) to the shortest-path distances.
 
-    Points closer than a moving limit are worked off first, the others wait in ``far``; then the limit moves to
-    ``width`` beyond the nearest that waits. ``near``, ``far`` and ``state`` are work arrays of n entries.
+    Points closer than a moving limit are processed first, the others wait in ``far``; then the limit moves to ``width``
+    beyond the nearest waiting one. ``near``, ``far`` and ``state`` are work arrays of n entries.
     """
     idle, is_near, is_far = 0, 1, 2
     n_near, n_far, limit = 0, 0, -np.inf
@@ -39,7 +38,7 @@ def near_far(indptr, indices, lengths, distance, width, near, far, state):  # ty
         for i in range(n_far):
             v = far[i]
             if state[v] != is_far:
-                continue  # it came near meanwhile
+                continue  # it has become near meanwhile
             if distance[v] <= limit:
                 state[v] = is_near
                 near[n_near] = v
@@ -73,8 +72,8 @@ def near_far(indptr, indices, lengths, distance, width, near, far, state):  # ty
 def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: ignore[no-untyped-def]
     """Lower ``distance`` (n, lanes), finite where ``dirty``, to the shortest-path distances of every lane.
 
-    The lanes are starts close to each other, so one ``order`` (by distance from one of them) nearly suits them
-    all: a few sweeps do, and each edge is read once for all lanes.
+    The lanes are sources close to each other, so one ``order`` (by distance from one of them) suits all of them: a few
+    sweeps are enough, and each edge is read once for all lanes.
     """
     lanes = distance.shape[1]
     busy = True
@@ -98,9 +97,7 @@ def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: igno
                     dirty[indices[e]] = 1
 
 
-@kernel(
-    [f"void(float64[:, ::1], int64[::1], {real}[:, ::1], int64[::1])" for real in ("float64", "float32")],
-)
+@kernel([f"void(float64[:, ::1], int64[::1], {real}[:, ::1], int64[::1])" for real in ("float64", "float32")])
 def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
     """Write ``out[rows[lane], points[v]] = distance[v, lane]``."""
     for lane in range(len(rows)):

@@ -1,6 +1,6 @@
-"""The look at every result after its fit: what makes a layout useless is said in sentences, and warned of once.
+"""The check of every layout after its fit: what makes it useless is reported in ``diagnostics_``, with one warning.
 
-The rank measures come from a sample of bounded size, so the look takes some hundredths of a second whatever the data.
+Neighbors are compared in a sample of bounded size, so the check takes a few hundredths of a second for any data.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ from scipy.sparse import issparse
 from manifoldry._core import check
 from manifoldry._core.registry import is_for_pictures
 from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry._core.warnings import take_collected
 from manifoldry._numerics.geometry.principal import leading_scores
 from manifoldry._numerics.plot_checks import RuledAxis, crowding, ruled_axes
 from manifoldry._numerics.ranks import nearness, ranks_of, share_kept
-from manifoldry.graph._metrics import row_map
 from manifoldry.graph._operations import distinct_rows
-from manifoldry.graph._pairwise import distance_rows, distances_to_others, nearest
-from manifoldry.methods._base._advice import report
+from manifoldry.graph._pairwise import distance_rows, distances_to_others, nearest, row_map
 
 MIN_LOOKED_AT = 30
 """Least number of points of which anything is said: fewer are seen one by one."""
@@ -75,36 +71,13 @@ STANDARD_ERRORS = 2.5
 """Standard errors by which trustworthiness must differ to be decided: wrong by chance in one fit of 160."""
 
 
-def keep_advice(model: Any, X: Any, run: Run) -> None:
-    """Add to ``diagnostics_["advice"]`` what is wrong with the fitted layout and what is proven, and warn once.
-
-    A certificate's sentence is always among the advice; it is not a reason for a warning unless it proves nothing.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted, with ``embedding_`` and ``diagnostics_``.
-    X : rows, distances, affinities or a graph
-        What it was fitted to, as its ``metric`` says.
-    run : Run
-        For the sample and the seconds.
-    """
-    with run.stage("look"), one_blas_thread():
-        look = look_at(X, model.embedding_, model, run)
-    if look.figures:
-        model.diagnostics_["figures"] = look.figures
-    model.diagnostics_["seconds"]["look"] = run.seconds["look"]
-    model.diagnostics_["remarks"] = (*model.diagnostics_.get("remarks", ()), *look.remarks)
-    report(model, X, take_collected(model), look.causes, look.symptoms)
-
-
 @dataclass(frozen=True)
-class Look:
-    """What a look at a layout found: defects of the input and of the layout, and how many neighbors it keeps.
+class LayoutReport:
+    """The result of the check of a layout: defects of the input and of the layout, and scores of kept neighbors.
 
-    The figures are ``trustworthiness``, ``continuity`` and ``knn_kept``, as in `metrics.score` but among a sample of
-    ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as many principal components. Without distances
-    to compare with there are none.
+    The scores are ``trustworthiness``, ``continuity`` and ``knn_kept``, as in `metrics.score` but among a sample of
+    ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of the same number of principal components.
+    Without distances to compare with there are none.
     """
 
     causes: tuple[str, ...] = ()
@@ -113,55 +86,192 @@ class Look:
     figures: dict[str, Any] = field(default_factory=dict)
 
 
-def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
-    """Return what there is to say about a layout of ``X``."""
-    placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
-    if len(placed) < len(Y):  # components of the graph that were left out
-        X, Y = _some(X, placed, model), Y[placed]
-    if len(Y) < MIN_LOOKED_AT:
-        return Look()
-    Y = np.asarray(Y, dtype=float)
-    plotted = Y[:, : 3 if Y.shape[1] == 3 else 2]
-    compared = _compare_neighbors(X, Y, model, run)
-    causes = tuple(_rounded_rows(X, model))
-    random = () if compared is None else _at_random(compared, model)
-    lost = () if compared is None else _worse_than_pca(compared, len(Y), model)
-    axes = ruled_axes(plotted)
-    # Directions of independent sources or of projection pursuit are those in which few points stand out.
-    drawn = is_for_pictures(type(model)) or hasattr(model, "explained_variance_ratio_")
-    too_far = [each for each in axes if drawn and each.share > TOO_DOMINATED_SHARE]
-    far = [
-        each for each in axes if each.share > MAX_DOMINATED_SHARE and not (drawn and each.share > TOO_DOMINATED_SHARE)
-    ]
-    crowds = tuple(_crowds(X, plotted, model, run))
-    crowded = is_for_pictures(type(model)) and crowding(plotted).share > TOO_CROWDED_SHARE
-    return Look(
-        causes,
-        (*random, *_flat_axes(plotted), *_dominated(too_far, len(Y), model), *(crowds if crowded else ()), *lost),
-        (*_dominated(far, len(Y), model), *(() if crowded else crowds)),
-        {} if compared is None else compared.figures,
-    )
+def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
+    """Return what is wrong with a layout of ``X`` that an estimator, of any library, was fitted to."""
+    embedded = np.flatnonzero(np.isfinite(Y).all(axis=1))
+    if len(embedded) < MIN_LOOKED_AT:
+        return LayoutReport()
+    check_of = LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
+    if len(embedded) < len(Y):  # components of the graph that were left out
+        check_of = check_of.at(embedded)
+    return check_of.report()
 
 
-def findings(X: Any, Y: Array, model: Any, run: Run) -> tuple[str, ...]:
-    """Return a sentence about everything that makes a layout of ``X`` useless."""
-    look = look_at(X, Y, model, run)
-    return (*look.causes, *look.symptoms, *look.remarks)
+def findings(X: Any, Y: Array, model: object, run: Run) -> tuple[str, ...]:
+    """Return a text about everything that makes a layout of ``X`` useless."""
+    report = check_layout(X, Y, model, run)
+    return (*report.causes, *report.symptoms, *report.remarks)
 
 
-def _some(X: Any, rows: IntArray, model: Any) -> Any:
-    """Return the input of some points, as rows or distances; of a graph all of it."""
-    square = getattr(model, "metric", "euclidean") in ("precomputed", "gram", "affinity")
-    if isinstance(X, NeighborGraph) or (issparse(X) and square):
-        return X
-    return X[np.ix_(rows, rows)] if square else X[rows]
+@dataclass(frozen=True)
+class LayoutCheck:
+    """A layout with finite coordinates, what it was computed from, and the estimator whose parameters are suggested."""
 
+    X: Any
+    Y: FloatArray
+    model: object
+    run: Run
 
-def _rounded_rows(X: Any, model: Any) -> Iterator[str]:
-    if not isinstance(X, NeighborGraph) and getattr(model, "metric", "") not in ("precomputed", "gram", "affinity"):
-        sentence = check.rounded_away(X, check.column_spread(X))
-        if sentence:
-            yield sentence
+    @property
+    def metric(self) -> Any:
+        """The metric of the data."""
+        return getattr(self.model, "metric", "euclidean")
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether ``X`` holds distances, inner products or affinities."""
+        return isinstance(self.metric, str) and self.metric in ("precomputed", "gram", "affinity")
+
+    @property
+    def for_pictures(self) -> bool:
+        """Whether the method is meant for pictures."""
+        return is_for_pictures(type(self.model))
+
+    @property
+    def linear(self) -> bool:
+        """Whether the axes are principal components, by their variance."""
+        return hasattr(self.model, "explained_variance_ratio_")
+
+    def at(self, rows: IntArray) -> LayoutCheck:
+        """Return the check of some points only; a graph stays whole."""
+        X = self.X
+        if not (isinstance(X, NeighborGraph) or (issparse(X) and self.pairwise)):
+            X = X[np.ix_(rows, rows)] if self.pairwise else X[rows]
+        return replace(self, X=X, Y=self.Y[rows])
+
+    def report(self) -> LayoutReport:
+        """Run all checks."""
+        plotted = self.Y[:, : 3 if self.Y.shape[1] == 3 else 2]
+        compared = self.compare_neighbors()
+        random = () if compared is None else tuple(self._at_random(compared))
+        lost = () if compared is None else tuple(self._worse_than_pca(compared))
+        axes = ruled_axes(plotted)
+        # Directions of independent sources or of projection pursuit are those in which few points stand out.
+        drawn = self.for_pictures or self.linear
+        far = [each for each in axes if each.share > MAX_DOMINATED_SHARE]
+        limit = TOO_DOMINATED_SHARE if drawn else np.inf
+        crowded, share = self._crowds(plotted)
+        warned = self.for_pictures and share > TOO_CROWDED_SHARE
+        return LayoutReport(
+            tuple(self._rounded_rows()),
+            (
+                *random,
+                *_flat_axes(plotted),
+                *self._dominated([each for each in far if each.share > limit]),
+                *(crowded if warned else ()),
+                *lost,
+            ),
+            (*self._dominated([each for each in far if each.share <= limit]), *(() if warned else crowded)),
+            {} if compared is None else compared.figures,
+        )
+
+    def _rounded_rows(self) -> Iterator[str]:
+        if not isinstance(self.X, NeighborGraph) and not self.pairwise:
+            text = check.rounded_away(self.X, check.column_spread(self.X))
+            if text:
+                yield text
+
+    def _crowds(self, plotted: FloatArray) -> tuple[tuple[str, ...], float]:
+        """Return the finding that points lie on top of each other, if so, and the share of those points."""
+        crowd = crowding(plotted)
+        if crowd.share <= MAX_CROWDED_SHARE or self._mostly_identical(crowd.points):
+            return (), crowd.share
+        spots = "one spot" if crowd.n_places == 1 else f"{crowd.n_places} spots"
+        more = "a larger n_neighbors or " if hasattr(self.model, "n_neighbors") else ""
+        instead = f"try {more}another method"
+        if getattr(self.model, "densmap", False):
+            instead = "try a lower dens_lambda, or zoom in: densMAP draws outliers far away"
+        text = (
+            f"{crowd.share:.0%} of the points lie in {spots} of the plot, a hundredth of its width"
+            f"{'' if crowd.n_places == 1 else ' each'}, and what is inside cannot be seen: {instead}."
+        )
+        return (text,), crowd.share
+
+    def _mostly_identical(self, points: IntArray) -> bool:
+        """Tell whether most of the points are copies of each other, so that they have to coincide."""
+        if isinstance(self.X, NeighborGraph):
+            return False
+        some = self.run.rng("look at crowds").permutation(points)[:MAX_CROWD_SAMPLE]
+        return 2 * len(distinct_rows(self.X[some])[0]) < len(some)
+
+    def _dominated(self, axes: Sequence[RuledAxis]) -> Iterator[str]:
+        """Yield which points dominate these axes."""
+        if not axes:
+            return
+        rows = list(dict.fromkeys(int(row) for each in axes for row in each.points[:N_AXIS_ROWS]))
+        count = len(axes[0].points)
+        named = f"row{'' if count == 1 else 's'} {', '.join(map(str, rows))}{', ...' if count > len(rows) else ''}"
+        which = f"axis {axes[0].axis + 1}" if len(axes) == 1 else f"axes {_listed(each.axis + 1 for each in axes)}"
+        more = ", a larger n_neighbors" if hasattr(self.model, "n_neighbors") else ""
+        hold, these, are = (
+            ("holds", "this row", "it is an outlier") if count == 1 else ("hold", "these rows", "they are outliers")
+        )
+        yield (
+            f"{count} of {len(self.Y):,} points ({named}) {hold} "
+            f"{min(each.share for each in axes):.0%} of the variance of {which}, so the others lie close together "
+            f"there: inspect {these}, and try RobustScaler{more} or a robust method if {are}."
+        )
+
+    def compare_neighbors(self) -> _Comparison | None:
+        """Compare neighbors at as many points as it takes to decide whether the layout keeps them well enough."""
+        X, Y, metric = self.X, self.Y, self.metric
+        if isinstance(X, NeighborGraph) or callable(metric) or metric in ("gram", "affinity"):
+            return None  # no distances to compare with, or only by a slow function
+        if metric == "precomputed" and issparse(X):
+            return None
+        points = self._population()
+        principal = None
+        # Components of a sample would span another plane than the model's own.
+        if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
+            principal = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
+        for n_compared in COMPARED:
+            rows = np.arange(min(len(points), n_compared))
+            distances = self._distances(points, rows)
+            comparison = _compare(distances, Y[points], rows, principal, len(Y))
+            if comparison.harmless or comparison.harmful:
+                break
+        return replace(comparison, figures=_figures(distances, Y[points], rows, principal))
+
+    def _population(self) -> IntArray:
+        """Return the points among which neighbors are compared, in random order."""
+        X = self.X
+        width = X.nnz // X.shape[0] + 1 if issparse(X) else X.shape[1]
+        most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
+        return self.run.rng("look").permutation(len(self.Y))[: min(MAX_POPULATION, most)]
+
+    def _distances(self, points: IntArray, rows: IntArray) -> FloatArray:
+        """Return the distances in the data of the points at ``rows`` to all ``points``, infinite to themselves."""
+        X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
+        if metric == "precomputed":
+            return distances_to_others(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
+        population, mapped = X[points].astype(float), row_map(metric, parameters, X)
+        if mapped is not None:
+            population, metric, parameters = mapped(population), "euclidean", None
+        return distances_to_others(distance_rows(population, metric, parameters), rows)
+
+    def _at_random(self, comparison: _Comparison) -> Iterator[str]:
+        """Yield whether neighbors are kept no better than at random, unless the method ignores the units of X."""
+        if comparison.no_better_than_chance and not getattr(self.model, "_ignores_units", False):
+            yield (
+                f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
+                f"{comparison.trust:.2f}; 0.5 is chance, 1 is best): {self._alternative}."
+            )
+
+    def _worse_than_pca(self, comparison: _Comparison) -> Iterator[str]:
+        """Yield whether a method for pictures keeps neighbors less well than principal components."""
+        if not (comparison.harmful and self.for_pictures):
+            return
+        m = comparison.figures["n_compared"]
+        sampled = "" if m >= len(self.Y) else f", of {m:,} points"
+        yield (
+            f"Neighbors are kept less well than by PCA (trustworthiness {comparison.trust:.2f}, PCA "
+            f"{comparison.trust + comparison.lost:.2f}{sampled}): {self._alternative}."
+        )
+
+    @property
+    def _alternative(self) -> str:
+        others = [name for name in ("TSNE", "UMAP") if name != type(self.model).__name__]
+        return f"for a picture try {' or '.join(others)}, or other parameters"
 
 
 def _flat_axes(Y: FloatArray) -> Iterator[str]:
@@ -179,87 +289,6 @@ def _flat_axes(Y: FloatArray) -> Iterator[str]:
 def _listed(numbers: Iterable[Any]) -> str:
     *others, last = map(str, numbers)
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _crowds(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str]:
-    found = crowding(Y)
-    if found.share <= MAX_CROWDED_SHARE or _mostly_identical(X, found.points, run):
-        return
-    spots = "one spot" if found.n_places == 1 else f"{found.n_places} spots"
-    more = "a larger n_neighbors or " if hasattr(model, "n_neighbors") else ""
-    instead = f"try {more}another method"
-    if getattr(model, "densmap", False):
-        instead = "try a lower dens_lambda, or zoom in: densMAP draws outliers far away"
-    yield (
-        f"{found.share:.0%} of the points lie in {spots} of the plot, a hundredth of its width"
-        f"{'' if found.n_places == 1 else ' each'}, and what is inside cannot be seen: {instead}."
-    )
-
-
-def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
-    """Tell whether most of the points are copies of each other, so that they have to coincide."""
-    if isinstance(X, NeighborGraph):
-        return False
-    some = run.rng("look at crowds").permutation(points)[:MAX_CROWD_SAMPLE]
-    return 2 * len(distinct_rows(X[some])[0]) < len(some)
-
-
-def _dominated(found: Sequence[RuledAxis], n: int, model: Any) -> Iterator[str]:
-    """Yield which points dominate these axes."""
-    if not found:
-        return
-    rows = list(dict.fromkeys(int(row) for each in found for row in each.points[:N_AXIS_ROWS]))
-    count = len(found[0].points)
-    named = f"row{'' if count == 1 else 's'} {', '.join(map(str, rows))}{', ...' if count > len(rows) else ''}"
-    axes = f"axis {found[0].axis + 1}" if len(found) == 1 else f"axes {_listed(each.axis + 1 for each in found)}"
-    more = ", a larger n_neighbors" if hasattr(model, "n_neighbors") else ""
-    hold, these, are = (
-        ("holds", "this row", "it is an outlier") if count == 1 else ("hold", "these rows", "they are outliers")
-    )
-    yield (
-        f"{count} of {n:,} points ({named}) {hold} "
-        f"{min(each.share for each in found):.0%} of the variance of {axes}, so the others lie close together there: "
-        f"inspect {these}, and try RobustScaler{more} or a robust method if {are}."
-    )
-
-
-def _compare_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> _Comparison | None:
-    """Return how neighbors are kept at as many points as it takes to decide whether that is well enough."""
-    metric = getattr(model, "metric", "euclidean")
-    if isinstance(X, NeighborGraph) or callable(metric) or metric in ("gram", "affinity"):
-        return None  # no distances to compare with, or only by a slow function
-    if metric == "precomputed" and issparse(X):
-        return None
-    points = _population(X, Y, run)
-    principal = None
-    linear = hasattr(model, "explained_variance_ratio_")  # those of a sample would be another plane than its own
-    if metric != "precomputed" and not linear and Y.shape[1] < min(len(points), X.shape[1]):
-        principal = leading_scores(X[points], Y.shape[1], run.rng("look at components"))
-    for n_compared in COMPARED:
-        rows = np.arange(min(len(points), n_compared))
-        away = _distances(X, points, rows, model)
-        seen = _compare(away, Y[points], rows, principal, len(Y))
-        if seen.harmless or seen.harmful:
-            break
-    return replace(seen, figures=_figures(away, Y[points], rows, principal))
-
-
-def _at_random(seen: _Comparison, model: Any) -> Iterator[str]:
-    """Yield whether neighbors are kept no better than at random; units that a method ignores are in the distances."""
-    if seen.no_better_than_chance and not getattr(model, "_ignores_units", False):
-        yield (
-            f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
-            f"{seen.trust:.2f}; 0.5 is chance, 1 is best): {_instead(model)}."
-        )
-
-
-def _worse_than_pca(seen: _Comparison, n: int, model: Any) -> Iterator[str]:
-    """Yield whether a method for pictures keeps neighbors less well than principal components."""
-    if seen.harmful and is_for_pictures(type(model)):
-        yield (
-            f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.2f}, PCA "
-            f"{seen.trust + seen.lost:.2f}{_of_sample(seen.figures['n_compared'], n)}): {_instead(model)}."
-        )
 
 
 @dataclass(frozen=True)
@@ -287,67 +316,41 @@ class _Comparison:
 
 
 def _compare(
-    away: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None, n_points: int
+    distances: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None, n_points: int
 ) -> _Comparison:
-    """Compare the neighbors of ``rows`` in the data, ``away`` from each other, in the layout and in the components."""
-    trust = _trust(away, Y, rows)
+    """Compare the neighbors of ``rows`` in the data, by their ``distances``, in the layout and in the components."""
+    trust = _trust(distances, Y, rows)
     if principal is None:
         return _Comparison(float(trust.mean()), -np.inf, 0.0)
-    lost = _trust(away, principal, rows) - trust
+    lost = _trust(distances, principal, rows) - trust
     unseen = 1.0 - len(rows) / n_points
     return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(rows))))
 
 
-def _of_sample(m: int, n: int) -> str:
-    """Say that figures are those of some points, which differ from those of all."""
-    return "" if m >= n else f", of {m:,} points"
-
-
-def _instead(model: Any) -> str:
-    others = [name for name in ("TSNE", "UMAP") if name != type(model).__name__]
-    return f"for a picture try {' or '.join(others)}, or other parameters"
-
-
-def _population(X: Any, Y: FloatArray, run: Run) -> IntArray:
-    """Return the points among which neighbors are compared, in random order."""
-    width = X.nnz // X.shape[0] + 1 if issparse(X) else X.shape[1]
-    most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
-    return run.rng("look").permutation(len(Y))[: min(MAX_POPULATION, most)]
-
-
-def _distances(X: Any, points: IntArray, rows: IntArray, model: Any) -> FloatArray:
-    """Return the distances in the data of the points at ``rows`` to all ``points``, infinite to themselves."""
-    metric, parameters = getattr(model, "metric", "euclidean"), getattr(model, "metric_params", None)
-    if metric == "precomputed":
-        return distances_to_others(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
-    population, mapped = X[points].astype(float), row_map(metric, parameters, X)
-    if mapped is not None:
-        population, metric, parameters = mapped(population), "euclidean", None
-    return distances_to_others(distance_rows(population, metric, parameters), rows)
-
-
-def _trust(away: FloatArray, Y: FloatArray, rows: IntArray) -> FloatArray:
+def _trust(distances: FloatArray, Y: FloatArray, rows: IntArray) -> FloatArray:
     """Return the trustworthiness of each of the first points among all, shape (len(rows),)."""
     n = len(Y)
-    return nearness(n, ranks_of(away, nearest(distances_to_others(distance_rows(Y), rows), _n_compared_neighbors(n))))
+    return nearness(
+        n, ranks_of(distances, nearest(distances_to_others(distance_rows(Y), rows), _n_compared_neighbors(n)))
+    )
 
 
 def _n_compared_neighbors(n: int) -> int:
     return min(N_COMPARED_NEIGHBORS, n // 10)
 
 
-def _figures(away: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None) -> dict[str, Any]:
-    """Return the figures of a layout and of principal components at ``rows``; see `Look`."""
+def _figures(distances: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None) -> dict[str, Any]:
+    """Return the scores of a layout and of principal components at ``rows``; see `LayoutReport`."""
     n, k = len(Y), _n_compared_neighbors(len(Y))
-    near = nearest(away, k)
+    neighbors = nearest(distances, k)
 
     def of(layout: FloatArray) -> dict[str, float]:
-        apart = distances_to_others(distance_rows(layout), rows)
-        there = ranks_of(apart, near)
+        between = distances_to_others(distance_rows(layout), rows)
+        ranks = ranks_of(between, neighbors)
         return {
-            "trustworthiness": float(nearness(n, ranks_of(away, nearest(apart, k))).mean()),
-            "continuity": float(nearness(n, there).mean()),
-            "knn_kept": float(share_kept(there).mean()),
+            "trustworthiness": float(nearness(n, ranks_of(distances, nearest(between, k))).mean()),
+            "continuity": float(nearness(n, ranks).mean()),
+            "knn_kept": float(share_kept(ranks).mean()),
         }
 
     pca = {} if principal is None else {"pca": of(principal)}

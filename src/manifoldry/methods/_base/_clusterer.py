@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import PositiveInt, check_parameters
+from manifoldry._core.parameters import PositiveInt, check_parameters, parameter
 from manifoldry._core.run import Run
 from manifoldry._core.threads import one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Trace
-from manifoldry._core.warnings import EmbeddingWarning, collects, take_collected, warn
-from manifoldry.data._chunked import RowBlocks, as_blocks
-from manifoldry.data._models import save_estimator
+from manifoldry._core.warnings import EmbeddingWarning, warn
+from manifoldry.data._chunked import as_blocks
 from manifoldry.graph._operations import label_pieces, symmetrize
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
-from manifoldry.methods._base._advice import report, repr_with_advice
-from manifoldry.methods._base._chunks import MAP_PARAMETERS, BlockFit, bare, draw_sample, keep_sample, map_blocks
+from manifoldry.methods._base._chunks import MAP_PARAMETERS
 from manifoldry.methods._base._embedder import Seed
-from manifoldry.methods._base._estimator import BaseEstimator, ClusterMixin, estimator, fitted, validated_rows
-from manifoldry.methods._base._notebook import clustering_html
+from manifoldry.methods._base._estimator import ClusterMixin, Estimator, estimator, fitted
 from manifoldry.methods.clusters._subspaces import AffineSubspaces
 
 Assign = Callable[[FloatArray, Run], IntArray]
@@ -64,19 +61,64 @@ class Clustering:
 
 
 @estimator
-class Clusterer(ClusterMixin, BaseEstimator, ABC):
-    """Base of all clusterings: checks, one run per fit, fitted attributes, labels of new points.
+class Clusterer(ClusterMixin, Estimator):
+    """Base of all clusterings: labels, affine subspaces, and labels of new points.
 
     A subclass declares its parameters under `estimator` and computes a `Clustering` in ``_cluster``, which is pure: it
     changes neither the estimator nor its arguments.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each point.
+    n_clusters_ : int
+        Number of clusters.
+    subspaces_ : AffineSubspaces
+        Means, bases and variances of the affine subspaces of the clusters.
+    reconstruction_errors_ : ndarray of shape (n_samples,)
+        Squared distance of each point to its subspace.
+    reconstruction_error_ : float
+        Sum of these squared distances.
+    objective_ : float
+        The objective for the start that was kept.
+    objectives_ : ndarray of shape (n_init,)
+        The objectives of all starts.
+    trace_ : Trace
+        The objective after every step of the start that was kept.
+    medoids_ : ndarray of shape (n_clusters_,)
+        Indices of the medoids.
+    localized_ : ndarray of shape (n_clusters_,)
+        Whether each cluster is connected in the neighbor graph.
+    n_nonlocalized_ : int
+        Number of clusters that are not connected.
+    graph_ : NeighborGraph
+        The undirected neighbor graph.
+    n_iter_ : int
+        Number of iterations.
+    sampled_rows_ : ndarray
+        For chunked data: the numbers of the rows in ``labels_``.
+    diagnostics_ : dict
+        Seconds and memory.
     """
 
-    n_components: PositiveInt = 2
-    n_neighbors: PositiveInt | Literal["auto"] = "auto"
-    random_state: Seed = 0
-    n_jobs: int | None = None
-    verbose: bool | int = False
-    callback: Callable[..., Any] | None = None
+    n_components: PositiveInt = parameter("Dimension of the affine subspaces in ``subspaces_``.", default=2)
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of neighbors in the graph in which ``localized_`` tests clusters; "auto" is 10.', default="auto"
+    )
+    random_state: Seed = parameter(
+        "Seed or random generator; the same seed gives bit-identical results. Ignored if nothing is random.", default=0
+    )
+    n_jobs: int | None = parameter(
+        "Number of threads; None uses all available CPU cores. The result does not depend on it.", default=None
+    )
+    verbose: bool | int = parameter(
+        "Whether to report stages and progress on the standard error stream.", default=False
+    )
+    callback: Callable[..., Any] | None = parameter(
+        "Function called with a `Progress` object during the fit; if it returns True, the fit stops early with the "
+        "best result so far.",
+        default=None,
+    )
 
     # Of the methods that have them:
     trace_: Trace = fitted()
@@ -85,115 +127,73 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
     sampled_rows_: IntArray = fitted()
     """Of a fit to rows in blocks: the numbers of the rows that have a label in ``labels_``."""
 
-    _blockwise: ClassVar[BlockFit] = BlockFit()
-
-    @collects
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Divide the rows of ``X`` into clusters.
-
-        Parameters
-        ----------
-        X : array, data frame or rows in blocks, of shape (n_samples, n_features)
-            One point per row. Of rows in blocks a sample is divided, and ``predict`` labels all.
-        y : ignored
-            For pipelines.
-
-        Returns
-        -------
-        self : estimator
-            With ``labels_``, ``subspaces_``, ``localized_``, ``diagnostics_`` and what else the method has.
-        """
-        run = self._run()
+    def _check_declared(self) -> None:
         check_parameters(self)
         self._check_metric()
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return self._fit_blocks(blocks, run)
-        self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
-        points = self._validated(X, reset=True)
-        check.distinct_points(points)
-        spread = check.column_spread(points)
-        check.representable_scale(points, spread=spread)
-        if getattr(self, "metric", "") not in ("precomputed", "gram", "affinity"):
-            rounded = check.rounded_away(points, spread)
-            if rounded:
-                warn(rounded, EmbeddingWarning)
-        self._check_parameters(len(points))
+
+    def _fit_points(self, points: FloatArray, y: Any, run: Run) -> Self:  # noqa: ARG002
+        rounded = check.rounded_away(points, check.column_spread(points))
+        if rounded:
+            warn(rounded, EmbeddingWarning)
         with one_blas_thread(openmp=False):
             clustering = self._cluster(points, run)
         if run.interrupted and clustering.trace is not None:
             clustering = replace(clustering, trace=clustering.trace.interrupted())
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
         self._keep(points, clustering, graph, run)
-        report(self, points, take_collected(self))
-        return self
-
-    def _fit_blocks(self, blocks: RowBlocks, run: Run) -> Self:
-        """Divide a sample of rows in blocks into clusters."""
-        sample = draw_sample(self, blocks, self._blockwise.n_rows, run)
-        self.fit(sample.rows)
-        keep_sample(self, blocks, sample)
+        self._report(points)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:  # noqa: ARG002
-        """Divide the rows of ``X`` into clusters and return their labels; of rows in blocks those of all, in blocks."""
-        blocks = as_blocks(X)
-        labels = self.fit(X).labels_ if blocks is None else self.fit(blocks).predict(blocks)
+        """Divide the rows of ``X`` into clusters and return their labels; for chunked data those of all rows."""
+        chunks = as_blocks(X)
+        labels = self.fit(X).labels_ if chunks is None else self.fit(chunks).predict(chunks)
         return cast(NDArray[np.int64], labels)
 
     def predict(self, X: Any) -> IntArray:
-        """Return the clusters of new points, each by itself.
+        """Return the clusters of new points, each point on its own.
 
         Parameters
         ----------
-        X : array or rows in blocks, of shape (n_new, n_features)
+        X : array or chunked data, of shape (n_new, n_features)
             New points.
 
         Returns
         -------
         ndarray of shape (n_new,)
-            Of rows in blocks, and of Dask collections, the same kind: nothing is computed until they are read.
+            For chunked data and Dask collections the same kind: nothing is computed until they are read.
         """
         check_is_fitted(self, "labels_")
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return map_blocks(self, "predict", blocks)
+        chunks = as_blocks(X)
+        if chunks is not None:
+            labels: IntArray = self._map_chunks("predict", chunks)
+            return labels
         points = self._new_points(X)
         return self._assign(points, self._run())
 
-    save = save_estimator
-
     def _output_of(self, method: str) -> tuple[int, Any, Any]:
-        """Return columns (0 of one number a row), type and name of what a method makes of rows."""
+        """Return columns (0 for one number per row), type and name of the output of a method."""
         if method != "predict":
             raise ValueError(f"{type(self).__name__}.{method} takes rows in memory; got rows in blocks.")
         return 0, np.dtype(np.int64), "cluster"
 
     def _map_alone(self, method: str) -> Self:  # noqa: ARG002
         """Return a fitted clustering with nothing but what labels new points."""
-        alone: Self = bare(
-            self, ("_assign", "n_features_in_", *MAP_PARAMETERS), labels_=self.labels_[:0], random_state=0
-        )
-        return alone
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
-
-    def _html_repr(self) -> str:
-        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
-        return clustering_html(self) if hasattr(self, "diagnostics_") else super()._html_repr()
+        names = ("_assign", "n_features_in_", *MAP_PARAMETERS)
+        return self._stripped(names, labels_=self.labels_[:0], random_state=0)
 
     def _new_points(self, X: Any) -> FloatArray:
         """Return points for a fitted clustering, validated and in double precision."""
         check_is_fitted(self, "labels_")
         return self._validated(X, reset=False)
 
-    def _run(self) -> Run:
-        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
-
     def _validated(self, X: Any, *, reset: bool) -> FloatArray:
-        rows: FloatArray = validated_rows(self, X, reset=reset, sparse=False, own=reset)
-        return rows.astype(np.float64, copy=False)
+        rows: FloatArray = self._validated_rows(X, reset=reset, sparse=False, own=reset)
+        points = rows.astype(np.float64, copy=False)
+        if reset:
+            check.distinct_points(points)
+            check.representable_scale(points, spread=check.column_spread(points))
+        return points
 
     @abstractmethod
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
@@ -212,15 +212,11 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         return symmetrize(neighbors), index
 
     def _check_parameters(self, n_points: int) -> None:
-        """Refuse parameters that do not fit the data; their declared limits are checked before."""
+        """Check the parameters against the data; their declared limits are checked before."""
         self._neighbor_rule().resolve(n_points)
         n_clusters = getattr(self, "n_clusters", "auto")
         if n_clusters != "auto":
             check.integer("n_clusters", n_clusters, 1, n_points, f" for {n_points} points")
-
-    @property
-    def _metric(self) -> Any:
-        return getattr(self, "metric", "euclidean")
 
     def _check_metric(self) -> None:
         if self._metric in ("precomputed", "gram"):

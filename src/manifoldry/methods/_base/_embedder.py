@@ -1,50 +1,40 @@
-"""The estimator contract: scikit-learn's, kept to the letter. A method adds its parameters and ``_embed``."""
+"""The base class of the methods that embed. A method adds its parameters and ``_embed``."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Described, PositiveInt, check_parameters
+from manifoldry._core.parameters import Described, PositiveInt, check_parameters, parameter
 from manifoldry._core.run import Run
 from manifoldry._core.threads import one_blas_thread
 from manifoldry._core.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
-from manifoldry._core.warnings import collects
-from manifoldry._numerics.elbow import Suggestion
-from manifoldry._numerics.extension.local import LocalInverse
-from manifoldry._numerics.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks
-from manifoldry.data._models import save_estimator
-from manifoldry.methods._base._advice import by_dimension, repr_with_advice
-from manifoldry.methods._base._checks import keep_advice
-from manifoldry.methods._base._chunks import (
-    MAP_PARAMETERS,
-    BlockFit,
-    bare,
-    draw_sample,
-    keep_sample,
-    map_blocks,
-    refuse_output,
-    sampled_targets,
-)
+from manifoldry.methods._base._advice import by_dimension
+from manifoldry.methods._base._chunks import MAP_PARAMETERS
 from manifoldry.methods._base._estimator import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
+    Estimator,
     TransformerMixin,
     available_if,
+    count_points,
     estimator,
     fitted,
     validated_places,
-    validated_rows,
 )
-from manifoldry.methods._base._notebook import embedding_html
+
+if TYPE_CHECKING:
+    from manifoldry._numerics.elbow import Suggestion
+    from manifoldry._numerics.geometry.dimension import IntrinsicDimension
+
+__all__ = ["Embedder", "Metric", "Seed", "count_points"]
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
 Metric = str | Callable[..., Any]
@@ -58,23 +48,52 @@ def _has_map(model: Any) -> bool:
 
 
 def _has_inverse(model: Any) -> bool:
-    """Tell whether ``inverse_transform`` exists: of a fitted estimator by its fit, before by its class."""
+    """Tell whether ``inverse_transform`` exists: a fitted estimator knows, before that its class."""
     return model._inverse is not None if hasattr(model, "embedding_") else model._invertible
 
 
 @estimator
-class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """Base of all methods: checks, one run per fit, fitted attributes, new points.
+class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """Base of the methods that embed: coordinates, and maps of new points to coordinates and back.
 
-    A subclass declares its parameters under `estimator`, refuses in ``_check_parameters`` what depends on the data, and
+    A subclass declares its parameters under `estimator`, checks them against the data in ``_check_parameters``, and
     computes an `Embedding` in ``_embed``, which is pure: it changes neither the estimator nor its arguments.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Coordinates of the fitted points; for chunked data those of the sample.
+    graph_ : NeighborGraph
+        The neighbor graph.
+    spectrum_ : Spectrum
+        Eigenvalues, eigenvectors and their residuals.
+    trace_ : Trace
+        The objective after each iteration, and why the iteration ended.
+    certificate_ : Certificate
+        The objective, a proven bound, and the gap between them.
+    n_iter_ : int
+        Number of iterations.
+    sampled_rows_ : ndarray
+        For chunked data: the numbers of the rows in ``embedding_``.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice, values chosen by "auto".
     """
 
-    n_components: PositiveInt = field(default=2, kw_only=False)
-    random_state: Seed = 0
-    n_jobs: int | None = None
-    verbose: bool | int = False
-    callback: Callable[..., Any] | None = None
+    n_components: PositiveInt = parameter("Dimension of the embedding.", default=2, kw_only=False)
+    random_state: Seed = parameter(
+        "Seed or random generator; the same seed gives bit-identical results. Ignored if nothing is random.", default=0
+    )
+    n_jobs: int | None = parameter(
+        "Number of threads; None uses all available CPU cores. The result does not depend on it.", default=None
+    )
+    verbose: bool | int = parameter(
+        "Whether to report stages and progress on the standard error stream.", default=False
+    )
+    callback: Callable[..., Any] | None = parameter(
+        "Function called with a `Progress` object during the fit; if it returns True, the fit stops as soon as it "
+        "has a usable result.",
+        default=None,
+    )
 
     # Of the methods that have them:
     graph_: NeighborGraph = fitted()
@@ -90,121 +109,88 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     _extra_metrics: ClassVar[tuple[str, ...]] = ()
     _invertible: ClassVar[bool] = False
     _local_inverse: ClassVar[bool] = False
-    """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
+    """Whether neighbors in the embedding define the inverse transform, unless the method has its own."""
     _of_columns: ClassVar[bool] = False
     """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
     _admits_missing: ClassVar[bool] = False
-    """Whether rows may have missing entries, NaN, which the method's model then has a place for."""
-    _blockwise: ClassVar[BlockFit] = BlockFit()
+    """Whether rows may have missing entries, NaN, which the method's model covers."""
 
-    @collects
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Embed the rows of ``X``.
-
-        Parameters
-        ----------
-        X : array, data frame, sparse matrix or rows in blocks, of shape (n_samples, n_features)
-            One point per row; or what ``metric`` says: pairwise distances or a graph. Of rows in blocks (`row_blocks`,
-            Dask collections) ``embedding_`` has those of ``sampled_rows_``, and ``transform`` places all.
-        y : array of shape (n_samples,), optional
-            Targets, used by methods that have a ``target_weight`` above 0; else ignored, for pipelines.
-
-        Returns
-        -------
-        self : estimator
-            With ``embedding_``, ``diagnostics_`` and what else the method has.
-        """
-        run = self._run()
+    def _check_declared(self) -> None:
         check_parameters(self)
         check.metric(self._metric, ("precomputed", *self._extra_metrics))
         check.metric_params(self._metric, getattr(self, "metric_params", None))
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return self._fit_blocks(blocks, y, run)
-        points = self._validated(X, reset=True)
-        self._check_parameters(count_points(points))
-        self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
-        return self._fit_points(points, run, lambda: self._embed_with(points, y, run))
 
-    def _fit_blocks(self, blocks: RowBlocks, y: Any, run: Run) -> Self:
-        """Fit to rows in blocks: to all of them where the method can, else to a sample."""
-        sample = draw_sample(self, blocks, self._sample_size(), run)
-        points, targets = self._validated(sample.rows, reset=True), sampled_targets(y, sample)
-        self._check_parameters(count_points(points))
-        if sample.whole or self._blockwise.kind == "sample":
-            self._fit_points(points, run, lambda: self._embed_with(points, targets, run))
-        else:
-            self._fit_points(
-                points, run, lambda: self._embed_blocks(blocks, replace(sample, rows=points, targets=targets), run)
-            )
-        keep_sample(self, blocks, sample)
-        return self
-
-    def _fit_points(self, points: Any, run: Run, embed: Callable[[], Embedding]) -> Self:
-        """Embed validated input, and keep the result with what there is to say about it."""
+    def _fit_points(self, points: Any, y: Any, run: Run) -> Self:
         with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
-            embedding = embed()
-            if self._local_inverse and embedding.inverse is None and self._has_rows(points):
-                embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
-            if run.interrupted and embedding.trace is not None:
-                embedding = replace(embedding, trace=embedding.trace.interrupted())
-            self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
-            points = self._complete(points)
-            if "dimension" not in self.diagnostics_:
-                self.diagnostics_["dimension"] = self._dimension(points)
-            keep_advice(self, points, run)
+            self._finish(points, self._embed_with(points, y, run), run)
         return self
+
+    def _fit_chunked(self, chunks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        with one_blas_thread(openmp=False):
+            self._finish(sample.rows, self._embed_blocks(chunks, sample, run), run)
+
+    def _finish(self, points: Any, embedding: Embedding, run: Run) -> None:
+        """Keep the embedding of validated input, and check it."""
+        if self._local_inverse and embedding.inverse is None and self._has_rows(points):
+            from manifoldry._numerics.extension.local import LocalInverse
+
+            embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
+        if run.interrupted and embedding.trace is not None:
+            embedding = replace(embedding, trace=embedding.trace.interrupted())
+        self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
+        points = self._complete(points)
+        if "dimension" not in self.diagnostics_:
+            self.diagnostics_["dimension"] = self._dimension(points)
+        self._check_layout(points, run)
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
-        blocks = as_blocks(X)
-        if blocks is not None:
-            refuse_output(self)
-            return self.fit(blocks, y).transform(blocks)
+        chunks = as_blocks(X)
+        if chunks is not None:
+            self._check_output_form()
+            return self.fit(chunks, y).transform(chunks)
         return self.fit(X, y).embedding_
 
     def transform(self, X: Any) -> FloatArray:
-        """Place new points in the embedding found by ``fit``; one by one or in a batch gives the same.
+        """Embed new points with the fitted map; individually or in a batch they get the same coordinates.
 
         Parameters
         ----------
-        X : array, sparse matrix or rows in blocks, of shape (n_new, n_features)
+        X : array, sparse matrix or chunked data, of shape (n_new, n_features)
             New points; with precomputed distances, their distances to the fitted points in columns.
 
         Returns
         -------
         ndarray of shape (n_new, n_components)
-            Of rows in blocks, and of Dask collections, the same kind: nothing is computed until they are read.
+            For chunked data and Dask collections the same kind: nothing is computed until they are read.
         """
         check_is_fitted(self, "embedding_")
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return map_blocks(self, "transform", blocks)
+        chunks = as_blocks(X)
+        if chunks is not None:
+            return self._map_chunks("transform", chunks)
         points = self._validated(X, reset=False)
         return np.asarray(self._extension(points, self._run()), dtype=self.embedding_.dtype)
 
     @available_if(_has_inverse)
     def inverse_transform(self, Y: Any) -> FloatArray:
-        """Lead coordinates back to points.
+        """Map coordinates back to points.
 
         Parameters
         ----------
         Y : array of shape (n_new, n_components)
-            Places in the embedding.
+            Coordinates in the embedding.
 
         Returns
         -------
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "embedding_")
-        blocks = as_blocks(Y)
-        if blocks is not None:
-            return map_blocks(self, "inverse_transform", blocks)
-        places = validated_places(Y, self.embedding_.shape[1])
-        points: FloatArray = self._inverse(places, self._run())
+        chunks = as_blocks(Y)
+        if chunks is not None:
+            return self._map_chunks("inverse_transform", chunks)
+        coordinates = validated_places(Y, self.embedding_.shape[1])
+        points: FloatArray = self._inverse(coordinates, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
-
-    save = save_estimator
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension of the data, measured from distances to neighbors, and why.
@@ -212,9 +198,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         It does not depend on the ``n_components`` asked for.
         """
         check_is_fitted(self, "embedding_")
-        if (found := self._measured()) is None:
+        if (suggestion := self._measured()) is None:
             raise ValueError("Affinities have no distances to measure a dimension from; fit rows or distances.")
-        return found
+        return suggestion
 
     def _complete(self, points: Any) -> Any:
         """Return validated input with nothing missing, as it is measured and compared after the fit."""
@@ -224,6 +210,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Return the measured dimension of validated input; affinities and sparse inner products have no distances."""
         if self._metric == "affinity" or (self._metric == "gram" and issparse(points)):
             return None
+        from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+
         return intrinsic_dimension(points, self._metric, getattr(self, "metric_params", None))
 
     def _measured(self) -> Suggestion | None:
@@ -239,43 +227,20 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Embed validated input, with the targets ``y`` where a method has a use for them."""
         return self._embed(X, run)
 
-    def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
-        """Embed the sampled rows, with account taken of all rows: of methods whose ``_blockwise`` says "whole"."""
+    def _embed_blocks(self, chunks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
+        """Embed the sampled rows from statistics of all rows, if ``_blockwise.kind`` is "whole"."""
         raise NotImplementedError
-
-    def _sample_size(self) -> int:
-        """Return how many of the rows in blocks a fit samples at most."""
-        return self._blockwise.n_rows
-
-    def _output_of(self, method: str) -> tuple[int, Any, Any]:
-        """Return columns, type and names of what a method makes of rows."""
-        if method == "transform":
-            return self.embedding_.shape[1], self.embedding_.dtype, list(self.get_feature_names_out())
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
-        return self.n_features_in_, self.embedding_.dtype, list(names)
 
     def _map_alone(self, method: str) -> Self:
         """Return a fitted estimator with nothing but the map that a method needs."""
-        own = ("_extension" if method == "transform" else "_inverse", "n_features_in_", *MAP_PARAMETERS)
-        maps = {"_extension": None, "_inverse": None, own[0]: getattr(self, own[0])}
-        alone: Self = bare(self, own, embedding_=self.embedding_[:0], random_state=self._run().seed, **maps)
-        return alone
+        used = "_extension" if method == "transform" else "_inverse"
+        maps = {"_extension": None, "_inverse": None, used: getattr(self, used)}
+        names = (used, "n_features_in_", *MAP_PARAMETERS)
+        return self._stripped(names, embedding_=self.embedding_[:0], random_state=self._run().seed, **maps)
 
     def _check_parameters(self, n_points: int) -> None:
-        """Refuse parameters that do not fit the data; their declared limits are checked before."""
+        """Check the parameters against the data; their declared limits are checked before."""
         check.n_components(self.n_components, n_points)
-
-    def _run(self) -> Run:
-        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
-
-    @property
-    def _metric(self) -> Any:
-        return getattr(self, "metric", "euclidean")
-
-    @property
-    def _pairwise(self) -> bool:
-        """Whether ``X`` holds distances, inner products or affinities instead of rows of features."""
-        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram", "affinity")
 
     def _has_rows(self, points: Any) -> bool:
         """Tell whether validated input is rows of features, and not distances, affinities or a graph."""
@@ -290,7 +255,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             self.n_features_in_ = X.n_points
             return X
         own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
-        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse, own=own, missing=self._admits_missing)
+        X = self._validated_rows(X, reset=reset, sparse=self._takes_sparse, own=own, missing=self._admits_missing)
         if reset:
             self._refuse_degenerate(X)
             self._refuse_unrepresentable(X)
@@ -307,8 +272,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             check.distinct_points(X)
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
-        kept: Any = dtype if dtype == np.float32 else np.float64
-        self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=kept, order="C")
+        precision: Any = dtype if dtype == np.float32 else np.float64
+        self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=precision, order="C")
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse
         for name in ("graph", "spectrum", "trace", "certificate"):
@@ -332,13 +297,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             **embedding.notes,
         }
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
-
-    def _html_repr(self) -> str:
-        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
-        return embedding_html(self) if hasattr(self, "diagnostics_") else super()._html_repr()
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -350,8 +308,3 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
 # scikit-learn wraps ``transform`` for set_output when the class is made, and what it wraps is always available.
 Embedder.transform = available_if(_has_map)(Embedder.transform)  # type: ignore[method-assign]
-
-
-def count_points(X: Any) -> int:
-    """Return the number of points of validated input, rows or a graph."""
-    return int(X.n_points if isinstance(X, NeighborGraph) else X.shape[0])

@@ -1,17 +1,32 @@
-"""What embedders and clusterers share: the constructor that stores declared parameters, and the checks of ``X``."""
+"""The base class of all methods and clusterings, and the decorator that declares their parameters."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, dataclass_transform
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from manifoldry._core import check
-from manifoldry._core.values import FloatArray
+from manifoldry._core.docstrings import compose
+from manifoldry._core.parameters import parameter
+from manifoldry._core.registry import is_for_pictures
+from manifoldry._core.run import Run
+from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
+from manifoldry._core.warnings import DisconnectedWarning, collecting, issue, take_collected
+from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks, entries_of
+from manifoldry.data._chunked.local import LocalBlocks
+from manifoldry.data._models import save_estimator
+from manifoldry.methods._base._advice import MAX_SHOWN, Finding, certificates_of, plain, ranked, scale_sentence
+from manifoldry.methods._base._chunks import BlockFit, ShippedMap, bounded_size, contiguous, seen_size
 from manifoldry.methods._base._input import as_table, name_bad_entry, owned
 from manifoldry.methods._base._synonyms import unknown_parameter
 
@@ -26,14 +41,14 @@ def fitted(*, init: Literal[False] = False) -> Any:  # noqa: ARG001
     return field(init=False)
 
 
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(fitted, field))
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(fitted, parameter, field))
 def estimator(cls: C) -> C:
     """Make the annotated names of a class the parameters of its constructor, which only stores them.
 
-    The annotation says what a parameter may be (see `manifoldry._core.parameters`); a ``ClassVar`` is not a parameter.
-    Parameters are given by name. Only one declared as ``field(default=2, kw_only=False)`` may be given by position:
-    ``n_components`` of a method and ``n_clusters`` of a clustering. If another library has another name for a
-    parameter, the error gives ours.
+    The annotation defines the valid values of a parameter (see `manifoldry._core.parameters`); a ``ClassVar`` is not a
+    parameter. Its text is written into the docstring of the class. Parameters are given by name. Only one declared with
+    ``kw_only=False`` may be given by position: ``n_components`` of a method and ``n_clusters`` of a clustering. If
+    another library has another name for a parameter, the error names ours.
     """
     cls = cast(C, dataclass(eq=False, repr=False, kw_only=True)(cls))
     store, names = cls.__init__, [each.name for each in fields(cls) if each.init]  # type: ignore[misc]
@@ -52,75 +67,14 @@ def estimator(cls: C) -> C:
                 raise TypeError(unknown_parameter(cls.__name__, name, names))
         store(self, *args, **parameters)
 
+    signature = inspect.signature(store)
+    construct.__signature__ = signature.replace(  # type: ignore[attr-defined]  # types are in the docstring, in words
+        parameters=[each.replace(annotation=each.empty) for each in signature.parameters.values()],
+        return_annotation=signature.empty,
+    )
     cls.__init__ = construct  # type: ignore[misc]
+    compose(cls)
     return cls
-
-
-def validated_rows(
-    model: Any, X: Any, *, reset: bool, sparse: bool, own: bool = False, min_points: int = 2, missing: bool = False
-) -> Any:
-    """Return ``X`` as finite numbers in two dimensions, in single or double precision; if ``own``, never the caller's.
-
-    ``reset`` is for the points of a fit, whose columns the model remembers; else those must be the same. ``missing``
-    admits NaN.
-    """
-    table = as_table(X)
-    try:
-        rows = validate_data(
-            model,
-            table,
-            reset=reset,
-            accept_sparse="csr" if sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=min_points if reset else 1,
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _in_words(table, error, "X") from None
-    entries = rows.data if issparse(rows) else rows
-    entries = entries[~np.isnan(entries)] if missing else entries
-    if missing and np.isinf(entries).any():
-        raise ValueError(
-            f"X contains infinity in {np.isinf(entries).sum()} of its entries; {type(model).__name__} takes NaN for "
-            "entries that are missing: put it in their place."
-        )
-    _refuse_not_finite(entries, "X", type(model).__name__)
-    if reset:
-        check.integers_kept(table, rows)
-    else:  # of new points it does not matter how close they are
-        check.representable_scale(entries, spread=0.0)
-    return owned(rows, X) if own else rows
-
-
-def validated_places(Y: Any, n_columns: int, *, sparse: bool = False) -> Any:
-    """Return places in an embedding of ``n_columns`` as finite numbers, in single or double precision."""
-    table = as_table(Y, "Y")
-    try:
-        places = check_array(
-            table, accept_sparse="csr" if sparse else False, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _in_words(table, error, "Y") from None
-    if places.shape[1] != n_columns:
-        raise ValueError(f"Coordinates need the embedding's {n_columns} columns; got {places.shape[1]}.")
-    _refuse_not_finite(places.data if issparse(places) else places, "Y", "inverse_transform")
-    check.representable_scale(places, spread=0.0, what="Y")
-    return places
-
-
-def _in_words(table: Any, error: Exception, name: str) -> Exception:
-    """Return an error about an entry that is no number in our words, any other as it is."""
-    convertible = not any(words in str(error) for words in CONVERSION_ERRORS)
-    return error if convertible else name_bad_entry(table, error, name)
-
-
-def _refuse_not_finite(entries: FloatArray, name: str, who: str) -> None:
-    bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
-    if bad:
-        raise ValueError(
-            f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
-            "drop or impute those rows."
-        )
 
 
 # scikit-learn's base classes, and for type checkers what they have.
@@ -131,7 +85,6 @@ def _refuse_not_finite(entries: FloatArray, name: str, who: str) -> None:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -151,6 +104,7 @@ if TYPE_CHECKING:
         def __repr__(self, N_CHAR_MAX: int = 700) -> str: ...
         def __sklearn_tags__(self) -> Any: ...
         def _html_repr(self) -> str: ...
+        def _validate_params(self) -> None: ...
 
     class TransformerMixin:
         """Output as arrays or as data frames."""
@@ -178,3 +132,368 @@ else:
     from sklearn.utils.metaestimators import available_if
 
 __all__ = ["BaseEstimator", "ClassNamePrefixFeaturesOutMixin", "ClusterMixin", "TransformerMixin", "available_if"]
+
+
+class Estimator(BaseEstimator, ABC):
+    """Base of all methods and clusterings: the steps of a fit, checks of input, chunked data, findings.
+
+    A fit checks the parameters and the input, computes in ``_fit_points``, and reports what it found. Chunked data is
+    fitted by a sample, unless the class takes account of all rows in ``_fit_chunked``.
+    """
+
+    diagnostics_: dict[str, Any]
+
+    _blockwise: ClassVar[BlockFit] = BlockFit()
+
+    @property
+    def _ignores_units(self) -> bool:
+        """Whether the result does not depend on the units of the columns."""
+        return False
+
+    @property
+    def _metric(self) -> Any:
+        return getattr(self, "metric", "euclidean")
+
+    @property
+    def _pairwise(self) -> bool:
+        """Whether ``X`` holds distances, inner products or affinities instead of rows of features."""
+        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram", "affinity")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or chunked data, of shape (n_samples, n_features)
+            One point per row; or what ``metric`` says: pairwise distances or a graph. With chunked data (`row_blocks`,
+            Dask collections) ``embedding_`` or ``labels_`` belong to the rows ``sampled_rows_``; ``transform`` or
+            ``predict`` maps all rows.
+        y : array of shape (n_samples,), optional
+            Targets, used by methods that have a ``target_weight`` above 0; otherwise ignored, for pipelines.
+
+        Returns
+        -------
+        self : estimator
+            With ``embedding_`` or ``labels_``, ``diagnostics_`` and what else the method has.
+        """
+        with collecting(self):
+            run = self._run()
+            self._check_declared()
+            chunks = as_blocks(X)
+            if chunks is not None:
+                return self._fit_chunks(chunks, y, run)
+            points = self._validated(X, reset=True)
+            self._check_parameters(count_points(points))
+            self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
+            return self._fit_points(points, y, run)
+
+    save = save_estimator
+
+    @abstractmethod
+    def _check_declared(self) -> None:
+        """Check the parameters against their declared limits, whatever the data."""
+
+    @abstractmethod
+    def _check_parameters(self, n_points: int) -> None:
+        """Check the parameters against the data."""
+
+    @abstractmethod
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Return checked input: that of a fit if ``reset``, else new points."""
+
+    @abstractmethod
+    def _fit_points(self, points: Any, y: Any, run: Run) -> Self:
+        """Fit to checked input, and keep and report the result."""
+
+    def _output_of(self, method: str) -> tuple[int, Any, Any]:
+        """Return columns (0 for one number per row), type and names of the output of a method that maps rows."""
+        model: Any = self
+        if method == "transform":
+            return model.embedding_.shape[1], model.embedding_.dtype, list(model.get_feature_names_out())
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        return self.n_features_in_, model.embedding_.dtype, list(names)
+
+    @abstractmethod
+    def _map_alone(self, method: str) -> Self:
+        """Return a fitted estimator that holds only what a method needs to map rows."""
+
+    def _run(self) -> Run:
+        model: Any = self
+        return Run(model.random_state, model.n_jobs, model.verbose, model.callback)
+
+    # Input
+
+    def _validated_rows(self, X: Any, *, reset: bool, sparse: bool, own: bool = False, missing: bool = False) -> Any:
+        """Return ``X`` as finite numbers in two dimensions, in single or double precision.
+
+        ``reset`` is for the points of a fit, whose columns the model remembers; new points must have the same columns.
+        The result never shares memory with the caller if ``own``. ``missing`` admits NaN.
+        """
+        table = as_table(X)
+        try:
+            rows = validate_data(
+                self,
+                table,
+                reset=reset,
+                accept_sparse="csr" if sparse else False,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                ensure_min_samples=2 if reset else 1,
+            )
+        except (ValueError, TypeError, OverflowError) as error:
+            raise _named_entry(table, error, "X") from None
+        entries = rows.data if issparse(rows) else rows
+        entries = entries[~np.isnan(entries)] if missing else entries
+        if missing and np.isinf(entries).any():
+            raise ValueError(
+                f"X contains infinity in {np.isinf(entries).sum()} of its entries; {type(self).__name__} takes NaN for "
+                "entries that are missing: put it in their place."
+            )
+        _check_finite(entries, "X", type(self).__name__)
+        if reset:
+            check.integers_kept(table, rows)
+        else:  # new points may be as close as they like
+            check.representable_scale(entries, spread=0.0)
+        return owned(rows, X) if own else rows
+
+    # Chunked data
+
+    def _fit_chunks(self, chunks: RowBlocks, y: Any, run: Run) -> Self:
+        """Fit to chunked data: to all rows where the method can, otherwise to a sample."""
+        sample = self._chunk_sample(chunks, run)
+        points, targets = self._validated(sample.rows, reset=True), entries_of(y, sample, "y")
+        self._check_parameters(count_points(points))
+        if sample.whole or self._blockwise.kind == "sample":
+            self._fit_points(points, targets, run)
+        else:
+            self._fit_chunked(chunks, replace(sample, rows=points, targets=targets), run)
+        self._keep_sample(chunks, sample)
+        return self
+
+    def _fit_chunked(self, chunks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        """Fit to all rows and keep the result of a validated sample, if ``_blockwise.kind`` is "whole"."""
+        raise NotImplementedError
+
+    def _sample_size(self) -> int:
+        """Return the maximum number of rows that a fit to chunked data samples."""
+        return self._blockwise.n_rows
+
+    def _chunk_sample(self, chunks: RowBlocks, run: Run | None = None) -> BlockSample:
+        """Return the sample of a fit to chunked data: the rows of ``sampled_rows_``.
+
+        Of very wide rows there are fewer, so that memory is bounded.
+        """
+        run = self._run() if run is None else run
+        self._check_chunkable()
+        size, fit = bounded_size(self._sample_size(), chunks.n_features), self._blockwise
+        if fit.kind == "whole" and fit.sums and isinstance(chunks, LocalBlocks) and chunks.once:
+            chunks.most_rows = size  # refused when there are more, not when all have been read in vain
+        with run.stage("sample"):
+            return chunks.sample(size, run.rng("sampled rows"), run)
+
+    def _check_chunkable(self) -> None:
+        """Raise an error if the method cannot be fitted to chunked data."""
+        name, model = type(self).__name__, cast(Any, self)
+        if self._pairwise:
+            kernel = getattr(self, "kernel", "") == "precomputed"
+            pairs = "kernel='precomputed'" if kernel else f"metric={model.metric!r}"
+            raise ValueError(f"{name} with {pairs} needs all pairs in memory; rows in blocks have none.")
+        if self._blockwise.kind == "no":
+            raise ValueError(
+                f"{name} cannot be fitted to rows in blocks: {self._blockwise.instead} Or fit a sample and place the "
+                "others: model.fit(manifoldry.row_blocks(X).sample(300, numpy.random.default_rng(0)).rows), then "
+                "model.transform(X)."
+            )
+
+    def _keep_sample(self, chunks: RowBlocks, sample: BlockSample) -> None:
+        """Keep which rows a fit sampled, and state it in ``diagnostics_``."""
+        self.sampled_rows_: IntArray = sample.numbers
+        if chunks.feature_names is not None:
+            self.feature_names_in_ = np.asarray(chunks.feature_names, dtype=object)
+        m, n = len(sample.numbers), sample.n_rows
+        if sample.whole:
+            text = f"all {n:,} rows"
+        elif self._blockwise.kind == "whole":
+            text = f"all {n:,} rows; what is left of single rows is that of a sample of {m:,}"
+        else:
+            rest = "transform places" if hasattr(self, "transform") else "predict labels"
+            text = (
+                f"a sample of {m:,} of {n:,} rows; {rest} the others. Neighbors are those in the sample, and a group "
+                f"of fewer than {seen_size(m, n):,} rows may have none there"
+            )
+        self.diagnostics_["fitted_to"] = text
+
+    def _map_chunks(self, method: str, chunks: RowBlocks) -> Any:
+        """Return the output of a fitted estimator's method for every chunk, in the form of the input.
+
+        Only what the map needs is sent along with the chunks.
+        """
+        n_columns, dtype, names = self._output_of(method)
+        self._check_chunk_columns(method, chunks)
+        self._check_output_form()
+        task = ShippedMap(self._map_alone(method), method, np.dtype(dtype))
+        return chunks.mapped(task, n_columns, dtype, names, self._run())
+
+    def _check_chunk_columns(self, method: str, chunks: RowBlocks) -> None:
+        """Raise an error if the columns are not those of the fit."""
+        inverse = method == "inverse_transform"
+        expected = self._output_of("transform")[0] if inverse else self.n_features_in_
+        if chunks.n_features != expected:
+            raise ValueError(
+                f"{type(self).__name__}.{method} needs blocks of {expected} columns; these have {chunks.n_features}."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if inverse or names is None or chunks.feature_names is None or list(names) == list(chunks.feature_names):
+            return
+        raise ValueError(
+            "The columns of these blocks are not those of the fit, or in another order: "
+            f"{chunks.feature_names[:5]} instead of {tuple(names[:5])}."
+        )
+
+    def _check_output_form(self) -> None:
+        """Raise an error if the output would have to be gathered in a data frame."""
+        config = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+        if config not in (None, "default"):
+            raise ValueError(
+                f"set_output(transform={config!r}) would gather all rows in memory; blocks stay what they are: "
+                "set_output(transform='default')."
+            )
+
+    def _stripped(self, names: Iterable[str], **replaced: Any) -> Self:
+        """Return an estimator with only these attributes, which reports no progress and returns arrays."""
+        copy, kept = object.__new__(type(self)), set(names)
+        attributes = {name: contiguous(value) for name, value in vars(self).items() if name in kept}
+        quiet: dict[str, Any] = {"callback": None, "n_jobs": 1, "_sklearn_output_config": {}}
+        attributes.update({name: value for name, value in quiet.items() if hasattr(self, name)})
+        vars(copy).update({**attributes, **replaced})
+        return copy
+
+    # Findings
+
+    def _check_layout(self, X: Any, run: Run) -> None:
+        """Check ``embedding_``, keep what is wrong with it or proven of it in ``diagnostics_``, and warn once.
+
+        The text of a certificate is always kept; it is a reason for a warning only if it proves nothing.
+        """
+        from manifoldry.methods._base._checks import check_layout
+
+        with run.stage("look"), one_blas_thread():
+            report = check_layout(X, cast(Any, self).embedding_, self, run)
+        if report.figures:
+            self.diagnostics_["figures"] = report.figures
+        self.diagnostics_["seconds"]["look"] = run.seconds["look"]
+        self.diagnostics_["remarks"] = (*self.diagnostics_.get("remarks", ()), *report.remarks)
+        self._report(X, report.causes, report.symptoms)
+
+    def _report(self, X: Any, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
+        """Keep all findings of a fit in ``diagnostics_``, the most important first, and warn of the first.
+
+        Where few columns dominate all distances, that is the finding, and what follows from it is a remark. Other
+        findings are ordered from causes to consequences: defects of the input, warnings of the steps of the fit, the
+        method's own (``advice`` among its notes), a graph in several components, defects of the layout, iterations
+        that did not converge, certificates that prove nothing. Then come remarks, which are not worth a warning, and
+        what is proven. A method's remark on unfolding (``surface_advice`` among its notes) is a finding only where the
+        data has no more dimensions than the layout; otherwise it cannot be unfolded anyway.
+
+        Parameters
+        ----------
+        X : rows, distances, affinities or a graph
+            What the model was fitted to, as its ``metric`` says.
+        causes, symptoms : iterable of str
+            Defects of the input and of the result.
+        """
+        notes, collected = self.diagnostics_, take_collected(self)
+        unfolded = notes.pop("surface_advice", ())
+        remarks = [*notes.get("remarks", ()), *collected.remarks]
+        if self._may_be_surface:
+            notes["advice"] = (*notes.get("advice", ()), *unfolded)
+        else:
+            remarks += unfolded
+        certificates = certificates_of(self)
+        unproven = [each.sentence for each in certificates if each.verdict == "bound only"]
+        first, second = ranked(collected.warnings, causes, notes.get("advice", ()), symptoms, unproven)
+        if not is_for_pictures(type(self)) and np.isfinite(getattr(self, "embedding_", np.nan)).all():
+            # A linear map or features of a joined graph are what they would be of a connected one.
+            remarks += [text for text, category in second if category is DisconnectedWarning]
+            second = [(text, category) for text, category in second if category is not DisconnectedWarning]
+        findings = [*first, *second]
+        dominating = self._dominating_columns_finding(X)
+        if dominating:
+            remarks = [text for text, _ in second] + remarks
+            findings = [*dominating, *first]
+        texts = tuple(text for text, _ in findings)
+        notes["remarks"] = tuple(text for text in dict.fromkeys(remarks) if text not in texts)
+        notes["advice"] = tuple(dict.fromkeys((*texts, *notes["remarks"], *(each.sentence for each in certificates))))
+        if findings:
+            others = len(set(texts)) + len(notes["remarks"]) - 1
+            more = f' ({others} more finding{"" if others == 1 else "s"} in diagnostics_["advice"])' if others else ""
+            issue(f"{type(self).__name__}: {texts[0]}{more}", findings[0][1])
+
+    @property
+    def _may_be_surface(self) -> bool:
+        """Whether the measured dimension of the data is not above that of the layout, so that it may be unfolded."""
+        measured = self.diagnostics_.get("dimension")
+        return measured is None or round(measured.value) <= cast(Any, self).embedding_.shape[1]
+
+    def _dominating_columns_finding(self, X: Any) -> list[Finding]:
+        """Note the columns that dominate the distances, unless units do not matter, and return the finding."""
+        from manifoldry._numerics.geometry.scales import dominating_columns
+
+        if isinstance(X, NeighborGraph) or self._ignores_units:
+            return []
+        columns = dominating_columns(X, self._metric)
+        if columns is None:
+            return []
+        self.diagnostics_["dominating_columns"] = {"columns": columns.columns, "share": columns.share}
+        return plain([scale_sentence(columns, type(self).__name__, getattr(self, "feature_names_in_", None))])
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the call that makes the estimator, with the findings of its fit below."""
+        notes = getattr(self, "diagnostics_", {})
+        texts = [f"Fitted to {notes['fitted_to']}."] if "fitted_to" in notes else []
+        texts += notes.get("advice", ())
+        if len(texts) > MAX_SHOWN + 1:
+            texts[MAX_SHOWN:] = [f'{len(texts) - MAX_SHOWN} more in diagnostics_["advice"].']
+        return "\n".join([super().__repr__(N_CHAR_MAX), *(f"  # {text}" for text in texts)])
+
+    def _html_repr(self) -> str:
+        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
+        from manifoldry.methods._base._notebook import NotebookView
+
+        return NotebookView(self).html() if hasattr(self, "diagnostics_") else str(super()._html_repr())
+
+
+def count_points(X: Any) -> int:
+    """Return the number of points of validated input, rows or a graph."""
+    return int(X.n_points if isinstance(X, NeighborGraph) else X.shape[0])
+
+
+def validated_places(Y: Any, n_columns: int, *, sparse: bool = False) -> Any:
+    """Return coordinates in an embedding of ``n_columns`` as finite numbers, in single or double precision."""
+    table = as_table(Y, "Y")
+    try:
+        coordinates = check_array(
+            table, accept_sparse="csr" if sparse else False, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _named_entry(table, error, "Y") from None
+    if coordinates.shape[1] != n_columns:
+        raise ValueError(f"Coordinates need the embedding's {n_columns} columns; got {coordinates.shape[1]}.")
+    _check_finite(coordinates.data if issparse(coordinates) else coordinates, "Y", "inverse_transform")
+    check.representable_scale(coordinates, spread=0.0, what="Y")
+    return coordinates
+
+
+def _named_entry(table: Any, error: Exception, name: str) -> Exception:
+    """Return an error about an entry that is not a number with its position, any other error as it is."""
+    convertible = not any(words in str(error) for words in CONVERSION_ERRORS)
+    return error if convertible else name_bad_entry(table, error, name)
+
+
+def _check_finite(entries: FloatArray, name: str, who: str) -> None:
+    bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
+    if bad:
+        raise ValueError(
+            f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
+            "drop or impute those rows."
+        )

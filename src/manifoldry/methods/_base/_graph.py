@@ -1,4 +1,4 @@
-"""Methods that begin with a neighbor graph: their parameters, and the flow up to connected pieces of the graph."""
+"""Methods that begin with a neighbor graph: their parameters, and the steps up to connected components of the graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
-from manifoldry._core.parameters import PositiveInt, Range
+from manifoldry._core.parameters import PositiveInt, Range, parameter
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, NeighborGraph
 from manifoldry._core.warnings import warn
@@ -21,25 +21,48 @@ from manifoldry.graph._search import NeighborIndex, NeighborRule
 from manifoldry.methods._base._embedder import Embedder, Metric, count_points
 from manifoldry.methods._base._estimator import estimator
 from manifoldry.methods._base._targets import given_targets, target_notes
+from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT, METRIC_TEXT, RADIUS_TEXT, SEARCH_TEXT, SYMMETRY_TEXT
 
 
 @estimator
 class GraphEmbedder(Embedder):
     """Base of the methods that begin with a neighbor graph.
 
-    It builds the graph, treats a disconnected one as ``disconnected`` says, and hands connected samples to the
-    method's own ``_unfold``.
+    It builds the graph, treats a disconnected one as ``disconnected`` says, and passes connected samples to the
+    ``_unfold`` of the method.
     """
 
-    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
-    radius: Annotated[float, Range(0, inf, open_low=True)] | None = None
-    metric: Metric = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    symmetry: Literal["or", "and"] = "or"
-    disconnected: Policy = "bridge"
-    edge_lengths: EdgeLengths = "distance"
-    remove_short_circuits: ShortCircuitRule | None = None
+    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(
+        'Number of neighbors of each point; "auto" is 10, unless a radius is given. Too few for the method are '
+        "raised to its minimum, with a warning.",
+        default="auto",
+    )
+    radius: Annotated[float, Range(0, inf, open_low=True)] | None = parameter(RADIUS_TEXT, default=None)
+    metric: Metric = parameter(METRIC_TEXT, default="euclidean")
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
+    search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
+    symmetry: Literal["or", "and"] = parameter(SYMMETRY_TEXT, default="or")
+    disconnected: Policy = parameter(
+        'Treatment of a disconnected graph: "bridge" joins its components by their shortest bridges, with a warning; '
+        '"apart" embeds each component separately; "largest" embeds only the largest one, and the other points get '
+        'NaN; "raise" raises an error.',
+        default="bridge",
+    )
+    edge_lengths: EdgeLengths = parameter(
+        'Length of an edge: "distance" is the distance between its ends. "local_linearity" divides it by the fourth '
+        "power of the cosines of its angles to the tangent planes at both ends, so that edges that leave the surface "
+        'count as longer; methods that use only the neighbors reject it. "kl", "bhattacharyya" and "hellinger" '
+        "compare the Gaussians of the two neighborhoods: the root of the symmetrized Kullback-Leibler or of the "
+        "Bhattacharyya divergence, or the Hellinger distance. They also choose the neighbors, among twice as many "
+        "nearest points.",
+        default="distance",
+    )
+    remove_short_circuits: ShortCircuitRule | None = parameter(
+        'Remove edges that jump across gaps, detected by the shortest paths that they carry ("betweenness"), by the '
+        'tangent planes that they leave ("tangents") or by their detours ("detours"). Only edges whose detour is at '
+        "least four times as long are removed.",
+        default=None,
+    )
 
     _takes_graphs: ClassVar[bool] = True
     _weighs_edges: ClassVar[bool] = True
@@ -50,7 +73,7 @@ class GraphEmbedder(Embedder):
         """Embed a sample whose graph is connected."""
 
     def _rule(self, n_points: int) -> NeighborRule:
-        """Return which neighbors are wanted, resolved for so many points."""
+        """Return which neighbors to search for, resolved for this number of points."""
         rule = NeighborRule(self.n_neighbors, self.radius, self.metric, self.metric_params, self.search)
         return rule.resolve(n_points)
 
@@ -77,7 +100,8 @@ class GraphEmbedder(Embedder):
         return self._embed_sample(self._sample(X, run), run)
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
-        targets = given_targets(self, y, count_points(X))
+        weight, kind = getattr(self, "target_weight", 0.0), getattr(self, "target_metric", "categorical")
+        targets = given_targets(y, count_points(X), weight, kind)
         if targets is None:
             return self._embed(X, run)
         sample = with_targets(self._sample(X, run), targets, self.symmetry, self.disconnected == "bridge", run)
@@ -97,6 +121,6 @@ class GraphEmbedder(Embedder):
         edges = self._edge_rule
         if isinstance(X, NeighborGraph):
             index = NeighborIndex.of_graph(X.n_points)
-            found = Sample(None, X, symmetrize(X, self.symmetry), index)
-            return edges.refined(found, index.rule, self.symmetry, run)
+            sample = Sample(None, X, symmetrize(X, self.symmetry), index)
+            return edges.refined(sample, index.rule, self.symmetry, run)
         return edges.sample(X, self._rule(X.shape[0]), self.symmetry, self._pairwise, run)

@@ -1,29 +1,29 @@
-"""Rows that come later: what ``partial_fit`` refuses, and how a method on a neighbor graph takes them in."""
+"""Incremental fitting: the mixin of methods whose ``partial_fit`` updates an embedding of all rows so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy.sparse import issparse, vstack
 
 from manifoldry._core import check
-from manifoldry._core.parameters import check_parameters
 from manifoldry._core.run import Run
+from manifoldry._core.threads import one_blas_thread
 from manifoldry._core.values import Array, Embedding, NeighborGraph
-from manifoldry._core.warnings import EmbeddingWarning, collecting, warn
+from manifoldry._core.warnings import collecting
 from manifoldry._numerics.extension.components import embed_pieces
 from manifoldry.data._chunked import as_blocks
-from manifoldry.data._chunked.sampling import RowMoments
-from manifoldry.graph._incremental import grown_lists, updatable
 from manifoldry.graph._sample import Sample
-from manifoldry.graph._search import known_neighbors, neighbor_graph
-from manifoldry.methods._base._estimator import validated_rows
+from manifoldry.graph._search import grown_lists, known_neighbors, neighbor_graph, updatable
 
-M = TypeVar("M")
+if TYPE_CHECKING:
+    from manifoldry.methods._base._embedder import Embedder
+    from manifoldry.methods._base._graph import GraphEmbedder
+else:
+    Embedder = object  # the class that the mixin is used with brings the base class
 
 RUN_PARAMETERS = ("n_jobs", "verbose", "callback")
 """Parameters on which the result does not depend."""
@@ -31,14 +31,14 @@ RUN_PARAMETERS = ("n_jobs", "verbose", "callback")
 
 @dataclass(frozen=True)
 class Growth:
-    """What ``partial_fit`` leaves in a model for the next one, beside the fitted attributes.
+    """What ``partial_fit`` keeps in a model for the next call, in addition to the fitted attributes.
 
     Parameters
     ----------
     neighbors : NeighborGraph, optional
         The neighbor lists, where they can be updated.
     graph : NeighborGraph, optional
-        The graph of all points that was embedded; None if it was in pieces.
+        The connected graph of all points that was embedded; None if it had several components.
     computed : object
         What the method computed from it: the path lengths (n, n) of Isomap, the weights of locally linear embedding.
     settings : dict
@@ -51,7 +51,7 @@ class Growth:
     settings: dict[str, Any]
 
     def _check_loaded(self) -> None:
-        """Refuse what was computed from another graph: compiled loops check no index."""
+        """Raise an error if a part belongs to another graph: compiled loops check no index."""
         n = None if self.graph is None else self.graph.n_points
         matrix, lists = self.computed if isinstance(self.computed, tuple) else (self.computed, None)
         sound = getattr(matrix, "shape", None) == (None if n is None else (n, n))
@@ -62,147 +62,110 @@ class Growth:
             raise ValueError(f"A sample of {n} points has grown from parts of another size.")
 
 
-def refuse_other_rows(model: Any, X: Any) -> None:
-    """Refuse what ``partial_fit`` cannot take: rows in blocks, distances, graphs, and targets."""
-    name = type(model).__name__
-    if as_blocks(X) is not None:
-        raise ValueError(
-            f"{name}.partial_fit takes rows in memory; got rows in blocks: call it with one block after the other, or "
-            "fit all of them at once."
-        )
-    if isinstance(X, NeighborGraph) or getattr(model, "_pairwise", False):
-        what = "a neighbor graph" if isinstance(X, NeighborGraph) else f"metric={model.metric!r}"
-        raise ValueError(
-            f"{name}.partial_fit needs rows of features, whose distances to all earlier rows it can compute; got "
-            f"{what}: fit all points again."
-        )
-    if getattr(model, "target_weight", 0.0):
-        raise ValueError(
-            f"{name}.partial_fit takes no targets, and target_weight={model.target_weight} asks for them: fit all rows "
-            "with their y again, or set target_weight=0."
-        )
-    if hasattr(model, "sampled_rows_"):
-        raise ValueError(
-            f"This {name} was fitted to rows in blocks, of which it holds a sample: more rows would count "
-            "differently from those. Call partial_fit with every block instead of fit, or fit all rows again."
-        )
+class IncrementalMixin(Embedder):
+    """Mixin of embedders with a ``partial_fit`` that embeds all rows so far, from what was computed of earlier rows.
 
-
-def kept_moments(model: Any) -> RowMoments | None:
-    """Return the moments of the batches that principal components were updated by so far, None before the first.
-
-    Another number of components is refused; a model that was fitted at once has kept none, which is told.
+    The methods here serve embedders with a neighbor graph, whose ``_unfold_grown`` embeds a connected sample, given the
+    `Growth` so far, and returns what it computed in addition. Another embedder has its own ``_kept_rows`` and
+    ``_embed_grown``.
     """
-    before: RowMoments | None = model.__dict__.get("_moments")
-    if before is None and hasattr(model, "components_"):
-        warn(
-            f"{type(model).__name__}.fit kept no moments of its {model.n_samples_} rows, so partial_fit begins anew "
-            "with this batch: for components of all rows call it with every batch, from the first on.",
-            EmbeddingWarning,
-        )
-    if before is not None and model._asked != model.n_components:
-        raise ValueError(
-            f"The batches so far were taken with n_components={model._asked}; got {model.n_components}: set it back, "
-            "or begin with another PCA."
-        )
-    return before
 
+    def _update(self, X: Any) -> Self:
+        """Fit to the rows so far and those of ``X``."""
+        old, before = self._kept_rows(), self._unchanged_growth()
+        self._check_new_rows(X)
+        self._check_declared()
+        check.metric(self._metric, ())
+        rows = self._validated(X, reset=True) if old is None else self._stacked(old, X)
+        run = self._run()
+        with collecting(self):
+            self._check_parameters(rows.shape[0])
+            with one_blas_thread(openmp=False):
+                self._finish(rows, self._embed_grown(rows, before, run), run)
+        return self
 
-def stacked(old: Any, new: Any) -> Any:
-    """Return the old rows above the new ones, sparse if the old are."""
-    if issparse(old):
-        return vstack([old, new], format="csr")
-    return np.concatenate([old, new.toarray() if issparse(new) else new])
+    def _kept_rows(self) -> Any:
+        """Return the rows so far, None before the first."""
+        fitted = hasattr(self, "embedding_") and hasattr(self._inverse, "X")
+        return self._inverse.X if fitted else None
 
+    def _unchanged_growth(self) -> Any:
+        """Return what the last call kept, None if the parameters have changed since."""
+        growth = getattr(self, "_growth", None)
+        try:
+            return growth if growth is not None and growth.settings == self._settings() else None
+        except ValueError:  # arrays among the parameters have no single truth value
+            return None
 
-def rows_so_far(model: Any, X: Any, old: Any) -> Any:
-    """Return the checked rows ``X`` below the ``old`` ones of a fitted model; of a model not fitted (None) alone."""
-    if old is None:
-        return model._validated(X, reset=True)
-    rows = stacked(old, validated_rows(model, X, reset=False, sparse=model._takes_sparse, own=True))
-    model._refuse_unrepresentable(rows)
-    return rows
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters on which the result depends."""
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in RUN_PARAMETERS}
 
+    def _check_new_rows(self, X: Any) -> None:
+        """Raise an error for what ``partial_fit`` cannot use: chunked data, distances, graphs, and targets."""
+        name, model = type(self).__name__, cast(Any, self)
+        if as_blocks(X) is not None:
+            raise ValueError(
+                f"{name}.partial_fit takes rows in memory; got rows in blocks: call it with one block after the other, "
+                "or fit all of them at once."
+            )
+        if isinstance(X, NeighborGraph) or self._pairwise:
+            what = "a neighbor graph" if isinstance(X, NeighborGraph) else f"metric={model.metric!r}"
+            raise ValueError(
+                f"{name}.partial_fit needs rows of features, whose distances to all earlier rows it can compute; got "
+                f"{what}: fit all points again."
+            )
+        if getattr(self, "target_weight", 0.0):
+            raise ValueError(
+                f"{name}.partial_fit takes no targets, and target_weight={model.target_weight} asks for them: fit all "
+                "rows with their y again, or set target_weight=0."
+            )
+        if hasattr(self, "sampled_rows_"):
+            raise ValueError(
+                f"This {name} was fitted to rows in blocks, of which it holds a sample: more rows would count "
+                "differently from those. Call partial_fit with every block instead of fit, or fit all rows again."
+            )
 
-def grow(model: M, X: Any, old: Any, embed: Callable[[Any, Run], Embedding]) -> M:
-    """Fit a model to its ``old`` rows, None before the first, and those of ``X``: ``embed`` gets all of them."""
-    anything: Any = model
-    refuse_other_rows(model, X)
-    check_parameters(model)
-    check.metric(anything._metric, ())
-    check.metric_params(anything._metric, getattr(model, "metric_params", None))
-    rows, run = rows_so_far(model, X, old), anything._run()
-    with collecting(model):
-        anything._check_parameters(rows.shape[0])
-        fitted: M = anything._fit_points(rows, run, lambda: embed(rows, run))
-    return fitted
+    def _stacked(self, old: Any, X: Any) -> Any:
+        """Return the old rows above the new ones, checked; sparse if the old are."""
+        new = self._validated_rows(X, reset=False, sparse=self._takes_sparse, own=True)
+        if issparse(old):
+            rows = vstack([old, new], format="csr")
+        else:
+            rows = np.concatenate([old, new.toarray() if issparse(new) else new])
+        self._refuse_unrepresentable(rows)
+        return rows
 
+    def _unfold_grown(
+        self, sample: Sample, n_components: int, run: Run, before: Growth | None
+    ) -> tuple[Embedding, Any]:
+        """Embed a sample with a connected graph, and return what was computed in addition."""
+        raise NotImplementedError
 
-def add_rows(model: M, X: Any) -> M:
-    """Fit a method on a neighbor graph to its rows so far and those of ``X``, from what it had computed of the former.
+    def _embed_grown(self, rows: Array, before: Any, run: Run) -> Embedding:
+        """Embed all rows so far, from what was computed of earlier rows."""
+        model = cast("GraphEmbedder", self)
+        n, rule = rows.shape[0], model._rule(rows.shape[0])
+        lists = None
+        if updatable(rule):
+            earlier = None if before is None else before.neighbors
+            lists = (earlier and grown_lists(earlier, rows, rule, run)) or neighbor_graph(rows, rule, run)
+        with nullcontext() if lists is None else known_neighbors(rows, lists):
+            sample = model._sample(rows, run)
+        parts: dict[str, Any] = {"graph": None, "computed": None}
 
-    The method's ``_unfold_grown`` embeds all of them when their graph is connected, given the `Growth` so far, and
-    returns what it computed beside the embedding.
-    """
-    anything: Any = model
-    old = anything._inverse.X if hasattr(model, "embedding_") and hasattr(anything._inverse, "X") else None
-    before: Growth | None = unchanged(model, getattr(model, "_growth", None))
-    return grow(model, X, old, lambda rows, run: _embed_grown(anything, rows, before, run))
-
-
-def unchanged(model: Any, growth: Any) -> Any:
-    """Return what was kept, None if the parameters of the model have changed since."""
-    return growth if growth is not None and _same(growth.settings, settings_of(model)) else None
-
-
-def kept_rows(model: Any) -> Any:
-    """Return the rows of the batches so far; a model that was fitted at once has kept none, which is told."""
-    growth = getattr(model, "_growth", None)
-    if growth is None and hasattr(model, "embedding_"):
-        warn(
-            f"{type(model).__name__}.fit kept none of its {len(model.embedding_)} rows, so partial_fit begins anew "
-            "with these: to join all of them call it with every batch, from the first on.",
-            EmbeddingWarning,
-        )
-    return None if growth is None else growth.rows
-
-
-def _embed_grown(model: Any, rows: Array, before: Growth | None, run: Run) -> Embedding:
-    n, rule = rows.shape[0], model._rule(rows.shape[0])
-    found = None
-    if updatable(rule):
-        lists = None if before is None or before.neighbors is None else before.neighbors
-        found = (lists and grown_lists(lists, rows, rule, run)) or neighbor_graph(rows, rule, run)
-    with nullcontext() if found is None else known_neighbors(rows, found):
-        sample = model._sample(rows, run)
-    whole: dict[str, Any] = {"graph": None, "computed": None}
-
-    def unfold(part: Sample, n_components: int, run: Run) -> Embedding:
-        if part.n_points < n:
-            embedded: Embedding = model._unfold(part, n_components, run)
+        def unfold(part: Sample, n_components: int, run: Run) -> Embedding:
+            if part.n_points < n:
+                return model._unfold(part, n_components, run)
+            usable = before if before is not None and before.graph is not None else None
+            embedded, computed = self._unfold_grown(part, n_components, run, usable)
+            parts.update(graph=part.graph, computed=computed)
             return embedded
-        known = before if before is not None and before.graph is not None else None
-        embedded, computed = model._unfold_grown(part, n_components, run, known)
-        whole.update(graph=part.graph, computed=computed)
-        return embedded
 
-    embedding = embed_pieces(sample, unfold, model.n_components, model.disconnected, run)
-    growth = Growth(None if found is None else found[0], **whole, settings=settings_of(model))
-    return replace(
-        embedding,
-        notes={**sample.index.notes, **embedding.notes},
-        fitted={**embedding.fitted, "_growth": growth},
-    )
-
-
-def settings_of(model: Any) -> dict[str, Any]:
-    """Return the parameters on which the result depends."""
-    return {name: value for name, value in model.get_params(deep=False).items() if name not in RUN_PARAMETERS}
-
-
-def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Tell whether two sets of parameters are equal; arrays among them are taken for different."""
-    try:
-        return bool(a == b)
-    except ValueError:
-        return False
+        embedding = embed_pieces(sample, unfold, model.n_components, model.disconnected, run)
+        growth = Growth(None if lists is None else lists[0], **parts, settings=self._settings())
+        return replace(
+            embedding,
+            notes={**sample.index.notes, **embedding.notes},
+            fitted={**embedding.fitted, "_growth": growth},
+        )

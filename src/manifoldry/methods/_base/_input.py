@@ -1,4 +1,4 @@
-"""What may come as a table of points: kinds of input are told apart here, and refused in the words of the user."""
+"""Tables of points: kinds of input are distinguished here, and errors name what was given."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TEXT_TYPES = ("String", "Categorical", "Enum")
 
 
 def as_table(X: Any, name: str = "X") -> Any:
-    """Return ``X`` as an array, data frame or sparse matrix that may hold one row of numbers per point, or refuse it.
+    """Return ``X`` as an array, data frame or sparse matrix with one row per point, or raise an error.
 
     Errors call it by ``name``. A masked array comes back without its mask if nothing is masked; frames and sparse
     matrices come back as they are, tensors of other libraries as arrays (`arrays.on_host`).
     """
     table = _as_array(X, name)
     if len(table.shape) != 2:
-        _refuse_shape(table, name)
+        _check_shape(table, name)
     kinds = _column_kinds(table, name)
     if "c" in kinds.values():
         raise ValueError(f"Complex data not supported: {name} must hold real numbers; pass real and imaginary columns.")
@@ -40,7 +40,7 @@ def as_table(X: Any, name: str = "X") -> Any:
 
 
 def owned(table: Any, X: Any) -> Any:
-    """Return validated rows in memory that nobody else writes to: a copy if ``table`` is the caller's own array ``X``.
+    """Return validated rows in memory that nobody else writes to: a copy if ``table`` is the caller's array ``X``.
 
     A fitted model keeps its rows for new points, and must not follow what the caller does to ``X`` later. Arrays that
     cannot be written to (files mapped for reading) are kept as they are.
@@ -51,13 +51,12 @@ def owned(table: Any, X: Any) -> Any:
 
 
 def name_bad_entry(table: Any, error: Exception, name: str) -> Exception:
-    """Return the error for a table with an entry that is no number: what it is, and where."""
+    """Return the error for a table with an entry that is not a number: what it is, and where."""
     objects = np.empty((0, 0)) if issparse(table) else np.asarray(table, dtype=object)
-    places = (place for place, entry in np.ndenumerate(objects) if not _is_number(entry))
-    place = next(places, None)
-    if place is None:
+    position = next((index for index, entry in np.ndenumerate(objects) if not _is_number(entry)), None)
+    if position is None:
         return ValueError(f"{name} must hold numbers; {error}: encode or drop such columns.")
-    entry, where = objects[place], f"row {place[0]}, column {place[1]}"
+    entry, where = objects[position], f"row {position[0]}, column {position[1]}"
     kind = type(entry).__name__
     if kind in ("NAType", "NaTType"):
         return ValueError(f"{name} has a missing entry ({entry}) in {where}: drop or impute such rows.")
@@ -72,7 +71,7 @@ def name_bad_entry(table: Any, error: Exception, name: str) -> Exception:
 
 
 def _as_array(X: Any, name: str) -> Any:
-    """Return what has rows and columns as it is, anything else as an array."""
+    """Return a table with rows and columns as it is, anything else as an array."""
     X = _stacked(X, name) if isinstance(X, (list, tuple)) else on_host(X, name)
     if isinstance(X, np.ma.MaskedArray):
         check.unmasked(name, X)
@@ -119,7 +118,7 @@ def _not_a_table(X: Any, name: str) -> ValueError:
     return ValueError(f"{name} must be a table of numbers, one row per point; got {kind}{advice}.")
 
 
-def _refuse_shape(table: Any, name: str) -> None:
+def _check_shape(table: Any, name: str) -> None:
     names = getattr(getattr(table, "dtype", None), "names", None)
     if names:
         raise ValueError(

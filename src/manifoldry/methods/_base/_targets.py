@@ -31,7 +31,7 @@ def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
 
 
 def _warn_of_numbers(labels: Array) -> None:
-    """Warn of measurements that are taken for classes: with fractions, and mostly different."""
+    """Warn of measurements that are used as classes: with fractions, and mostly different."""
     if labels.dtype.kind != "f" or not (labels % 1 != 0).any():
         return
     if (count := len(np.unique(labels))) > len(labels) / 2:
@@ -66,17 +66,17 @@ def known_numbers(y: Any, n_points: int) -> tuple[FloatArray, Array]:
     return targets, np.asarray(np.isfinite(targets).all(axis=1))
 
 
-def given_targets(model: Any, y: Any, n_points: int) -> Targets | None:
-    """Return what a fit takes from ``y``; None where the method or its ``target_weight`` of 0 has no use for it.
+def given_targets(y: Any, n_points: int, weight: float, metric: str) -> Targets | None:
+    """Return the targets of a fit; None if their weight is 0.
 
-    None also where nothing can differ: fewer than two classes are known, or all numbers are the same.
+    None also if nothing can differ: fewer than two classes are known, or all numbers are the same.
     """
-    weight = float(getattr(model, "target_weight", 0.0))
+    weight = float(weight)
     if y is None or weight == 0:
         return None
-    if model.target_metric == "categorical":
+    if metric == "categorical":
         labels, known = known_classes(y, n_points)
-        # Numbered in the order of their first points: the names must not decide a bit.
+        # Numbered in the order of their first points: the result must not depend on the names.
         _, first, labels = np.unique(np.where(known, labels, -1), return_index=True, return_inverse=True)
         labels = np.argsort(np.argsort(np.where(known[first], first, -1)))[labels] - int(not known.all())
         return Targets(labels[:, None], known, True, weight) if len(np.unique(labels[known])) > 1 else None
@@ -91,6 +91,6 @@ def given_targets(model: Any, y: Any, n_points: int) -> Targets | None:
 
 
 def target_notes(given: Targets, used: Targets | None) -> dict[str, Any]:
-    """Return what ``diagnostics_`` says: how many targets were known, and how far apart they put points."""
+    """Return the notes for ``diagnostics_``: the number of known targets, and the distance that they add."""
     distance = given.distance if used is None else used.distance
     return {"known_targets": int(given.known.sum()), "target_distance": distance}

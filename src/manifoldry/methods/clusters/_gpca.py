@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from manifoldry._core.parameters import NonNegative, PositiveInt
+from manifoldry._core.parameters import NonNegative, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.geometry.principal import descending_eigh
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator
+from manifoldry.methods._base._texts import DECREASE_TEXT, N_CLUSTERS_TEXT, STEPS_TEXT
 from manifoldry.methods.clusters._alternation import Outcome, Problem, alternate, compact, to_clustering
 
 MAX_MONOMIALS = 2000
@@ -32,62 +33,46 @@ EXACT_SHARE = 1e-3
     problem="eigen",
     papers=("vidal2005", "bradley2000"),
     gives=("predict", "trace"),
-    keeps="squared distances to affine subspaces, from an algebraic start that needs no luck",
+    keeps="squared distances to affine subspaces, from an algebraic start that does not depend on chance",
     loses="connectedness, as VQPCA",
     use_when="nearly noise-free points lie on two to four lines, planes or other flat pieces that cross",
     fails_when="there is noise, or many clusters or dimensions: the polynomials have too many coefficients; use VQPCA",
-    cost="M = C(c + r + 1, c) monomials for c clusters of dimension r: O(n M^2 + M^3), refused beyond 2,000",
+    cost="M = C(c + r + 1, c) monomials for c clusters of dimension r: O(n M^2 + M^3), at most 2,000",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator
 class GPCA(Clusterer):
-    r"""Generalized principal component analysis: c affine subspaces as the zeros of one polynomial of degree c.
+    r"""Cluster nearly noise-free points on crossing lines, planes or other affine subspaces, by one polynomial.
+
+    Generalized principal component analysis finds c affine subspaces as the zeros of a polynomial of degree c:
 
     .. math:: p(x) = \prod_{\ell=1}^c b_\ell^T x = c^T \nu(x) = 0, \qquad b_\ell \propto \nabla p(x)
         \text{ at any } x \text{ of subspace } \ell .
 
     Points are projected to r + 1 dimensions, where affine subspaces of dimension r are hyperplanes, and get a constant
     coordinate; the coefficients c are the least eigenvector of the moments of the monomials :math:`\nu(x)` of degree c
-    (the Veronese map). Normals are gradients at c selected points. The division of the points by the nearest hyperplane
-    is where `VQPCA`'s alternation then begins, in all dimensions. Without noise, and with as many points in general
-    position as monomials, the division is right at once, whatever crosses whatever.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of clusters; fewer result where fewer leave no error.
-    n_components : int
-        Dimension of the affine subspaces.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
-    n_init : int
-        Number of projections tried, principal components and then random ones, of which the best is kept; one where the
-        points have no more than r + 1 dimensions.
-    max_iter, tol
-        As in `VQPCA`.
-    random_state, n_jobs, verbose, callback
-        Seed of the projections, number of threads (the result does not depend on it), progress; a callback can end the
-        projections early.
+    (the Veronese map). Normals are gradients at c selected points. The assignment of the points to the nearest
+    hyperplane is the start of the alternation of `VQPCA`, in all dimensions. Without noise, and with as many points in
+    general position as monomials, that assignment is already correct, whichever subspaces cross.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         The cluster of each point. ``predict`` returns the same if ``trace_.stop`` is ``CONVERGED`` with ``tol=0``.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
-        As in `VQPCA`.
     objective_, objectives_
         Sum of the squared distances to the subspaces, for the projection that was kept and for all.
     trace_ : Trace
         The objective after every step of the alternation, of the projection that was kept.
     localized_, n_nonlocalized_, graph_
-        As in `VQPCA`.
     diagnostics_ : dict
-        Seconds and memory, ``monomials``, the ``vanishing`` ratio of the two least values of polynomials (0 without
-        noise), ``advice``.
+        Seconds and memory, the number of ``monomials``, the ``vanishing`` ratio of the two smallest values of
+        polynomials (0 without noise), ``advice``.
 
-    Notes
-    -----
-    References: vidal2005; the alternation bradley2000.
+    See Also
+    --------
+    VQPCA : the same objective from random starts, for noisy points or many clusters.
+    LDLC : connected clusters near affine subspaces.
 
     Examples
     --------
@@ -100,10 +85,15 @@ class GPCA(Clusterer):
     True
     """
 
-    n_clusters: PositiveInt = field(default=2, kw_only=False)
-    n_init: PositiveInt = 10
-    max_iter: PositiveInt = 100
-    tol: NonNegative = 0.0
+    n_components: PositiveInt = parameter("Dimension of the affine subspaces near which clusters lie.", default=2)
+    n_clusters: PositiveInt = parameter(N_CLUSTERS_TEXT, default=2, kw_only=False)
+    n_init: PositiveInt = parameter(
+        "Number of projections tried, principal components and then random ones, of which the best is kept; one if "
+        "the points have at most r + 1 dimensions.",
+        default=10,
+    )
+    max_iter: PositiveInt = parameter(STEPS_TEXT, default=100)
+    tol: NonNegative = parameter(DECREASE_TEXT, default=0.0)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

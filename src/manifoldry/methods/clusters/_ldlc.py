@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import Fraction, NonNegative, PositiveInt
+from manifoldry._core.parameters import Fraction, NonNegative, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, NeighborGraph
@@ -17,6 +17,7 @@ from manifoldry.graph._search import NeighborIndex
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods._base._texts import DECREASE_TEXT, STARTS_TEXT, STEPS_TEXT
 from manifoldry.methods.clusters._alternation import (
     GeodesicsToMedoids,
     LeastCost,
@@ -48,43 +49,23 @@ N_BISECTIONS = 6
 )
 @estimator
 class LDLC(Clusterer):
-    r"""Low-dimensional localized clustering: each cluster near an affine subspace and around a medoid.
+    r"""Cluster points into connected, nearly flat patches: each near an affine subspace and around a medoid.
+
+    Low-dimensional localized clustering minimizes
 
     .. math:: \psi = \sum_i (1 - \rho)\, |(I - U_\ell U_\ell^T)(x_i - b_\ell)|^2 + \rho\, d_G^2(x_i, m_\ell),
               \qquad \ell = \ell_i
 
-    is minimized by Algorithm 4 of the source: subspaces from clusters; then medoids and clusters in turn until no
-    label changes; then subspaces again. No step raises it. Each component of the graph gets a medoid; a graph with
-    more components than clusters is joined by shortest bridges first.
+    by Algorithm 4 of the paper: subspaces from clusters; then medoids and clusters in turn until no label changes;
+    then subspaces again. No step raises the objective. Each component of the graph gets a medoid; a graph with more
+    components than clusters is first joined by shortest bridges.
 
-    A cluster that is not connected after that keeps its largest part inside each component. The other parts are given
-    to the neighboring clusters in which they cost least, and the iteration goes on while that gives better connected
-    clusters. The objective of a start is usually up to 3 % higher than without this step, which the source does not
-    have.
+    A cluster that is not connected then keeps its largest part inside each component. The other parts are assigned to
+    the neighboring clusters in which they cost least, and the iteration continues as long as this gives better
+    connected clusters. The paper does not have this step, which usually raises the objective of a start by up to 3 %.
 
     Above 10,000 points geodesic distances are computed when needed. The medoids are the same as with all of them: the
     triangle inequality rules out most members of a cluster, and the others are tried.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of clusters; fewer result where fewer leave no error, more with ``split``.
-    n_components : int
-        Dimension of the affine subspaces.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph; "auto" is 10. The result depends on it little.
-    rho : float or "auto"
-        Weight of the geodesic term, from 0 (`VQPCA`) to 1 (`GeodesicKMedoids`); "auto" is the smallest from 0.001
-        whose clusters are connected without giving parts away, by bisection, each weight with all starts.
-    split : bool
-        Divide a cluster that is not connected into its components, in the same subspace, instead of giving the
-        smaller ones to other clusters; needs ``rho`` above 0.
-    metric : str or callable
-        Metric of the neighbor search.
-    n_init, max_iter, tol
-        As in `VQPCA`.
-    random_state, n_jobs, verbose, callback
-        As in `VQPCA`.
 
     Attributes
     ----------
@@ -96,19 +77,19 @@ class LDLC(Clusterer):
         is better.
     objective_, objectives_
         The objective above for the start that was kept and for all starts.
-    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_, trace_
-        As in `VQPCA`.
-    localized_, n_nonlocalized_, graph_
-        As in `VQPCA`.
+    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
+    trace_, localized_, n_nonlocalized_, graph_
     rho_ : float
         The weight used.
     diagnostics_ : dict
         Seconds and memory, components of the graph and the bridges between them, the number of clusters that were
-        split, or of points that were joined to another cluster to keep all clusters connected.
+        split, or of points that were ``joined`` to another cluster to keep all clusters connected.
 
-    Notes
-    -----
-    References: khajehpour2013.
+    See Also
+    --------
+    VQPCA : smallest distances to subspaces, without connected clusters.
+    GeodesicKMedoids : compact clusters of a curved manifold.
+    IPA : aligns such patches to an embedding.
 
     Examples
     --------
@@ -118,13 +99,33 @@ class LDLC(Clusterer):
     (10, 0)
     """
 
-    n_clusters: PositiveInt = field(default=8, kw_only=False)
-    rho: Fraction | Literal["auto"] = 0.01
-    split: bool = False
-    n_init: PositiveInt = 10
-    max_iter: PositiveInt = 100
-    tol: NonNegative = 0.0
-    metric: str | Callable[..., Any] = "euclidean"
+    n_components: PositiveInt = parameter("Dimension of the affine subspaces near which clusters lie.", default=2)
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of neighbors in the graph of the geodesic distances; "auto" is 10. The result depends on it little.',
+        default="auto",
+    )
+    n_clusters: PositiveInt = parameter(
+        "Number of clusters; there are fewer if fewer already leave no error, and more with ``split``.",
+        default=8,
+        kw_only=False,
+    )
+    rho: Fraction | Literal["auto"] = parameter(
+        'Weight of the geodesic term, from 0 (`VQPCA`) to 1 (`GeodesicKMedoids`). "auto" finds, by bisection from '
+        "0.001, the smallest weight whose clusters are connected without reassigning parts; each weight is tried "
+        "with all starts.",
+        default=0.01,
+    )
+    split: bool = parameter(
+        "Whether to divide a cluster that is not connected into its components, in the same subspace, instead of "
+        "assigning the smaller ones to other clusters; needs ``rho`` above 0.",
+        default=False,
+    )
+    n_init: PositiveInt = parameter(STARTS_TEXT, default=10)
+    max_iter: PositiveInt = parameter(STEPS_TEXT, default=100)
+    tol: NonNegative = parameter(DECREASE_TEXT, default=0.0)
+    metric: str | Callable[..., Any] = parameter(
+        "Metric of the neighbor search: a name of scikit-learn or a function of two rows.", default="euclidean"
+    )
 
     rho_: float = fitted()
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
-from manifoldry._core.parameters import NonNegative, PositiveInt
+from manifoldry._core.parameters import NonNegative, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator
+from manifoldry.methods._base._texts import DECREASE_TEXT, N_CLUSTERS_TEXT, STARTS_TEXT, STEPS_TEXT
 from manifoldry.methods.clusters._alternation import Problem, best_of, compact, to_clustering
 from manifoldry.methods.clusters._geodesics import graph_geodesics
 
@@ -32,31 +33,16 @@ from manifoldry.methods.clusters._geodesics import graph_geodesics
 )
 @estimator
 class GeodesicKMedoids(Clusterer):
-    r"""K-medoids by geodesic distances: the lengths of shortest paths along the neighbor graph.
+    r"""Cluster the points of a curved manifold around medoids, by the lengths of shortest paths along it.
 
     .. math:: \phi_{geo} = \sum_i \min_\ell d_G^2(x_i, m_\ell)
 
-    is minimized by alternation: medoids from clusters (the best member), clusters from medoids (the nearest). Each
-    component of the graph gets a medoid; a graph with more components than clusters is joined by shortest bridges
-    first.
+    is minimized over the neighbor graph by alternation: medoids from clusters (the best member), clusters from medoids
+    (the nearest). Each component of the graph gets a medoid; a graph with more components than clusters is joined by
+    shortest bridges first.
 
     Above 10,000 points geodesic distances are computed when needed. The medoids are the same as with all of them: the
     triangle inequality rules out most members of a cluster, and the others are tried.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of clusters; fewer result where fewer leave no error.
-    n_components : int
-        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph; "auto" is 10.
-    metric : str or callable
-        Metric of the neighbor search.
-    n_init, max_iter, tol
-        As in `VQPCA`.
-    random_state, n_jobs, verbose, callback
-        As in `VQPCA`.
 
     Attributes
     ----------
@@ -66,16 +52,15 @@ class GeodesicKMedoids(Clusterer):
         Indices of the medoids.
     objective_, objectives_
         The objective above for the start that was kept and for all starts.
-    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_, trace_
-        As in `VQPCA`.
-    localized_, n_nonlocalized_, graph_
-        As in `VQPCA`.
+    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
+    trace_, localized_, n_nonlocalized_, graph_
     diagnostics_ : dict
         Seconds and memory, components of the graph and the bridges between them.
 
-    Notes
-    -----
-    References: kaufman1990, khajehpour2013.
+    See Also
+    --------
+    LDLC : also keeps clusters near affine subspaces.
+    KMeans : blobs without a curved manifold.
 
     Examples
     --------
@@ -85,11 +70,16 @@ class GeodesicKMedoids(Clusterer):
     0
     """
 
-    n_clusters: PositiveInt = field(default=8, kw_only=False)
-    n_init: PositiveInt = 10
-    max_iter: PositiveInt = 100
-    tol: NonNegative = 0.0
-    metric: str | Callable[..., Any] = "euclidean"
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of neighbors in the graph of the geodesic distances; "auto" is 10.', default="auto"
+    )
+    n_clusters: PositiveInt = parameter(N_CLUSTERS_TEXT, default=8, kw_only=False)
+    n_init: PositiveInt = parameter(STARTS_TEXT, default=10)
+    max_iter: PositiveInt = parameter(STEPS_TEXT, default=100)
+    tol: NonNegative = parameter(DECREASE_TEXT, default=0.0)
+    metric: str | Callable[..., Any] = parameter(
+        "Metric of the neighbor search: a name of scikit-learn or a function of two rows.", default="euclidean"
+    )
 
     _blockwise = BlockFit(n_rows=5_000)
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry._core.parameters import NonNegative, Positive, PositiveInt
+from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
 from manifoldry.data._chunked import as_blocks
-from manifoldry.methods._base._chunks import map_blocks
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods._base._texts import STEPS_TEXT
 from manifoldry.methods.clusters._em import (
     MAX_DENSE_COLUMNS,
     EMResult,
@@ -31,13 +30,46 @@ from manifoldry.methods.clusters._subspaces import AffineSubspaces
 
 @estimator
 class MixtureClusterer(Clusterer):
-    """Parameters of the mixtures, EM from several starts, and the posterior probabilities of new points."""
+    """Parameters of the mixtures, EM from several starts, and the posterior probabilities of new points.
 
-    n_clusters: PositiveInt = field(default=8, kw_only=False)
-    n_init: PositiveInt = 10
-    max_iter: PositiveInt = 200
-    tol: NonNegative = 1e-5
-    min_variance: Positive = 1e-6
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_clusters_,)
+        Mixing proportions of the components.
+    means_ : ndarray of shape (n_clusters_, n_features)
+        Means of the components.
+    log_likelihood_ : float
+        Mean log-likelihood of a point.
+    reconstruction_errors_ : ndarray of shape (n_samples,)
+        Squared distance of each point to the principal subspace of the points with its label.
+    reconstruction_error_ : float
+        Sum of these squared distances.
+    objective_ : float
+        Minus the mean log-likelihood, for the start that was kept.
+    objectives_ : ndarray of shape (n_init,)
+        The same for all starts.
+    trace_ : Trace
+        Minus the mean log-likelihood after each iteration of the start that was kept.
+    diagnostics_ : dict
+        Seconds and memory, components moved and dropped, the lower bound of the noise variances.
+    """
+
+    n_clusters: PositiveInt = parameter(
+        "Number of components; components that are the most probable of no point are dropped.", default=8, kw_only=False
+    )
+    n_init: PositiveInt = parameter(
+        "Number of random starts. The likeliest is kept among those with the fewest components that were dropped or "
+        "have the weight of fewer than r + 2 points, which an affine subspace fits without error.",
+        default=10,
+    )
+    max_iter: PositiveInt = parameter(STEPS_TEXT, default=200)
+    tol: NonNegative = parameter(
+        "A start ends when an iteration raises the mean log-likelihood of a point by at most this per feature.",
+        default=1e-5,
+    )
+    min_variance: Positive = parameter(
+        "Lower bound of the noise variances, as a share of the mean variance of the features.", default=1e-6
+    )
 
     weights_: FloatArray = fitted()
     means_: FloatArray = fitted()
@@ -68,7 +100,7 @@ class MixtureClusterer(Clusterer):
         blocks = as_blocks(X)
         if blocks is not None:
             check_is_fitted(self, "labels_")
-            placed: FloatArray = map_blocks(self, method, blocks)
+            placed: FloatArray = self._map_chunks(method, blocks)
             return placed
         points = self._new_points(X)
         posterior, density = cast(MaximumPosterior, self._assign).probabilities(points, self._run())
@@ -139,20 +171,20 @@ class MixtureClusterer(Clusterer):
     gives=("predict", "trace"),
     keeps="low rank and distance as one likelihood: a point belongs to each component with a probability",
     loses="connectedness: pieces that lie in one affine subspace are joined; directions of noise, which is isotropic",
-    use_when="clusters overlap, or their densities and probabilities are wanted",
+    use_when="clusters overlap, or you need their densities and probabilities",
     fails_when="clusters hold fewer than r + 2 points, or the noise differs from feature to feature: use MFA",
     cost="O(n d c r) per iteration and start; about a second per start for 3,000 images of 784 pixels",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator
 class MPPCA(MixtureClusterer):
-    r"""Mixture of probabilistic principal component analyzers: Gaussians around affine subspaces.
+    r"""Cluster with a mixture of probabilistic PCA models, for overlapping clusters and their probabilities.
 
     .. math:: p(x) = \sum_\ell \pi_\ell\, N(x;\, \mu_\ell,\, W_\ell W_\ell^T + \sigma_\ell^2 I),
               \qquad W_\ell \in \mathbb{R}^{d \times r}
 
-    by expectation maximization: responsibilities from the mixture; then, per component, mean and eigenvectors of the
-    covariance weighted by them, :math:`\sigma_\ell^2` the mean of the eigenvalues after the r-th. Each start is
+    is fitted by expectation maximization: responsibilities from the mixture; then, per component, mean and eigenvectors
+    of the covariance weighted by them, :math:`\sigma_\ell^2` the mean of the eigenvalues after the r-th. Each start is
     initialized from hard clusters around k-means++ seeds. With many features the eigenvectors are improved and not
     solved for in each step, which has the same fixed points. A rotation of the data rotates the result.
 
@@ -160,32 +192,11 @@ class MPPCA(MixtureClusterer):
     taken; a component left with less than half a point is moved to the least likely point only if that raises the
     likelihood; a component that is the most probable of no point is dropped, and EM and the trace start again.
 
-    Parameters
-    ----------
-    n_clusters : int
-        Number of components; fewer result where some are the most probable of no point.
-    n_components : int
-        Dimension r of the affine subspaces; with d - 1 or more the covariances are full.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
-    n_init : int
-        Number of random starts. The likeliest is kept of those with the fewest components that were dropped or have
-        the weight of fewer than r + 2 points, which an affine subspace fits without error.
-    max_iter : int
-        Maximum number of iterations, per start.
-    tol : float
-        A start ends when an iteration raises the mean log-likelihood of a point by no more than this per feature.
-    min_variance : float
-        Lower bound of the noise variances, as a share of the mean variance of the features.
-    random_state, n_jobs, verbose, callback
-        Seed, number of threads (the result does not depend on it), progress; a callback can end the starts early.
-
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each point; ``predict`` returns the same.
-    n_clusters_ : int
-        Number of components.
+    n_clusters_
     weights_ : ndarray of shape (n_clusters_,)
         Mixing proportions :math:`\pi_\ell`.
     means_ : ndarray of shape (n_clusters_, n_features)
@@ -193,25 +204,15 @@ class MPPCA(MixtureClusterer):
     noise_variances_ : ndarray of shape (n_clusters_,)
         Variances :math:`\sigma_\ell^2`.
     subspaces_ : AffineSubspaces
-        Those of the model: means, bases of the spans of :math:`W_\ell`, variances along them with the noise.
-    reconstruction_errors_, reconstruction_error_
-        Squared distance of each point to the principal subspace of the points with its label, and their sum.
-    log_likelihood_ : float
-        Mean log-likelihood of a point.
-    objective_, objectives_
-        Minus that, for the start that was kept and for all starts.
-    trace_ : Trace
-        Minus the mean log-likelihood after each iteration of the start that was kept.
-    localized_, n_nonlocalized_
-        Whether each cluster is connected in the neighbor graph, and how many are not.
-    graph_ : NeighborGraph
-        The undirected neighbor graph.
-    diagnostics_ : dict
-        Seconds and memory, components moved and dropped, the lower bound of the noise variances.
+        The subspaces of the model: means, bases of the spans of :math:`W_\ell`, variances along them with the noise.
+    reconstruction_errors_, reconstruction_error_, log_likelihood_, objective_, objectives_, trace_
+    localized_, n_nonlocalized_, graph_, diagnostics_
 
-    Notes
-    -----
-    References: tipping1999b, tipping1999; as a clustering of manifolds khajehpour2013.
+    See Also
+    --------
+    MFA : noise that differs between features.
+    VQPCA : hard assignments by distance.
+    ProbabilisticPCA : one such Gaussian.
 
     Examples
     --------
@@ -221,6 +222,10 @@ class MPPCA(MixtureClusterer):
     >>> model.predict_proba(roll).shape, bool((model.predict(roll) == model.labels_).all())
     ((500, 8), True)
     """
+
+    n_components: PositiveInt = parameter(
+        "Dimension r of the affine subspaces; with d - 1 or more the covariances are full.", default=2
+    )
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         noise = NoiseModel(self.min_variance * float(X.var(axis=0).mean()))
@@ -241,42 +246,31 @@ class MPPCA(MixtureClusterer):
 )
 @estimator
 class MFA(MixtureClusterer):
-    r"""Mixture of factor analyzers: Gaussians around affine subspaces, with a noise variance per feature.
+    r"""Cluster with a mixture of factor analyzers, for features with different units or different noise.
 
     .. math:: p(x) = \sum_\ell \pi_\ell\, N(x;\, \mu_\ell,\, \Lambda_\ell \Lambda_\ell^T + \Psi),
               \qquad \Psi \text{ diagonal}
 
-    by expectation maximization. In each step :math:`\Lambda_\ell` maximizes the expected likelihood for the old
-    :math:`\Psi` (eigenvectors of the weighted covariance in units of :math:`\Psi`), then :math:`\Psi` follows from
-    the expected factors. Starts, the lower bound and the likelihood that never falls are as in `MPPCA`.
-
-    Parameters
-    ----------
-    n_clusters, n_components, n_neighbors
-        As in `MPPCA`.
-    shared_noise : bool
-        One :math:`\Psi` for all components, as in the source; otherwise each has its own.
-    n_init, max_iter, tol
-        As in `MPPCA`.
-    min_variance : float
-        Lower bound of the entries of :math:`\Psi`, as a share of the mean variance of the features.
-    random_state, n_jobs, verbose, callback
-        As in `MPPCA`.
+    is fitted by expectation maximization. In each step :math:`\Lambda_\ell` maximizes the expected likelihood for the
+    old :math:`\Psi` (eigenvectors of the weighted covariance in units of :math:`\Psi`), then :math:`\Psi` follows from
+    the expected factors. Starts and lower bounds are those of `MPPCA`, and the likelihood never falls.
 
     Attributes
     ----------
     noise_variances_ : ndarray of shape (n_features,) or (n_clusters_, n_features)
         The diagonal of :math:`\Psi`, or those of the components.
     subspaces_ : AffineSubspaces
-        Those of the model: means, bases of the spans of :math:`\Lambda_\ell`, variances along them with the noise.
-    labels_, n_clusters_, weights_, means_, reconstruction_errors_, reconstruction_error_
-        As in `MPPCA`.
-    log_likelihood_, objective_, objectives_, trace_, localized_, n_nonlocalized_, graph_, diagnostics_
-        As in `MPPCA`.
+        The subspaces of the model: means, bases of the spans of :math:`\Lambda_\ell`, variances along them with the
+        noise.
+    labels_ : ndarray of shape (n_samples,)
+        The most probable component of each point; ``predict`` returns the same.
+    n_clusters_, weights_, means_, log_likelihood_, objective_, objectives_, trace_, reconstruction_errors_
+    reconstruction_error_, localized_, n_nonlocalized_, graph_, diagnostics_
 
-    Notes
-    -----
-    References: ghahramani1996; the eigenvectors for a given :math:`\Psi` barber2012.
+    See Also
+    --------
+    MPPCA : isotropic noise, which a rotation does not change.
+    FactorAnalysis : one such Gaussian.
 
     Examples
     --------
@@ -286,7 +280,12 @@ class MFA(MixtureClusterer):
     (3,)
     """
 
-    shared_noise: bool = True
+    n_components: PositiveInt = parameter(
+        "Dimension r of the affine subspaces; with d - 1 or more the covariances are full.", default=2
+    )
+    shared_noise: bool = parameter(
+        r"Whether all components share one :math:`\Psi`, as in the paper; otherwise each has its own.", default=True
+    )
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         noise = NoiseModel(self.min_variance * float(X.var(axis=0).mean()), diagonal=True, shared=self.shared_noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,21 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
 from manifoldry._core.csgraph import connected_components
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Spectrum
 from manifoldry._numerics.eigen import smallest
 from manifoldry._numerics.elbow import MIN_CLUSTER_GAP, MIN_CURVE_SHARE, REASON_WIDTH
 from manifoldry._numerics.extension.affinity import LaplacianNystrom
-from manifoldry._numerics.geometry.affinity import bandwidth_notes, edge_affinity
-from manifoldry._numerics.geometry.laplacian import LaplacianKind, laplacian
+from manifoldry._numerics.geometry.affinity import LaplacianKind, bandwidth_notes, edge_affinity, laplacian
 from manifoldry.graph._operations import components, connect, shared_places, symmetrize
 from manifoldry.graph._sample import Sample
 from manifoldry.graph._search import neighbor_graph
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._clusterer import Assign, Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods._base._texts import BANDWIDTH_TEXT, EDGE_WEIGHTS_TEXT
 from manifoldry.methods.clusters._means import Lloyd, NearestCenter, nearest_used
 from manifoldry.methods.clusters._subspaces import AffineSubspaces
 
@@ -43,16 +43,18 @@ MAX_CLUMP_SHARE = 0.1
     problem="eigen",
     papers=("shi2000", "ng2002", "luxburg2007", "damle2019", "bengio2004"),
     gives=("predict", "spectrum"),
-    keeps="what hangs together: clusters of any shape, cut where the neighbor graph is weakest",
+    keeps="connectedness: clusters of any shape, cut where the neighbor graph is weakest",
     loses="distances between clusters, and everything within them",
-    use_when="clusters are curved or long but dense within, or their number is to be read from a gap",
-    fails_when="outliers hang on by a thread (clumps become clusters), clusters overlap, or dense and thin ones touch",
+    use_when="clusters are curved or long but dense within, or their number should follow from a gap",
+    fails_when="outliers are weakly connected (clumps become clusters), clusters overlap, or dense and thin ones touch",
     cost="a sparse eigenproblem and k-means in n_clusters columns: 5,000 images in seconds, to about 200,000 points",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator
 class SpectralClustering(Clusterer):
-    r"""Spectral clustering: the normalized cut of the neighbor graph, relaxed to eigenvectors.
+    r"""Cluster points by cutting their neighbor graph where it is weakest, for clusters of any shape.
+
+    The normalized cut of the graph is relaxed to eigenvectors:
 
     .. math:: \mathrm{Ncut}(A_1, \dots, A_c) = \sum_\ell \frac{\mathrm{cut}(A_\ell, \bar A_\ell)}{\mathrm{vol}\, A_\ell}
         = \operatorname{tr} H^T L H, \qquad H_{i\ell} = \frac{[i \in A_\ell]}{\sqrt{\mathrm{vol}\, A_\ell}},
@@ -63,61 +65,35 @@ class SpectralClustering(Clusterer):
     The rows of the eigenvectors are divided into clusters by k-means, from several starts, of which the one of least
     cut is kept; or by a pivoted QR factorization. On a graph of c components the clusters are the components.
 
-    Parameters
-    ----------
-    n_clusters : int or "auto"
-        Number of clusters; fewer result where there are fewer distinct points. "auto" is what `suggest_n_clusters`
-        says: 1 where the eigenvalues have no clear gap, with a warning.
-    n_components : int
-        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph; "auto" is 10.
-    weights : {"heat", "binary"}
-        Edge weights by the heat kernel, or all of them 1.
-    bandwidth : float or "auto"
-        Standard deviation of the heat kernel; "auto" as for `LaplacianEigenmaps`.
-    laplacian : {"symmetric", "random_walk", "unnormalized"}
-        Whose eigenvectors: u of :math:`D^{-1/2} L D^{-1/2}` with rows of length 1 (Ng, Jordan, Weiss); v as above (Shi,
-        Malik); or of L itself, for the ratio cut, with the number of points in place of the volume.
-    assign_labels : {"kmeans", "cluster_qr"}
-        How clusters are made of eigenvectors.
-    metric : str or callable
-        Metric of the neighbor search.
-    n_init : int
-        Number of starts of k-means.
-    random_state, n_jobs, verbose, callback
-        Seed, number of threads (the result does not depend on it), progress; a callback can end the starts early.
-
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         The cluster of each point; ``predict`` returns the same.
-    n_clusters_ : int
-        Number of clusters.
+    n_clusters_
     spectrum_ : Spectrum
         The lowest eigenpairs, as many as clusters, those of eigenvalue 0 included.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The edge weights W.
     bound_ : float
-        Sum of the lowest ``n_clusters_`` eigenvalues less their residuals: no division into so many clusters has a
+        Sum of the lowest ``n_clusters_`` eigenvalues less their residuals: no division into that many clusters has a
         lower cut.
     objective_, objectives_
         The normalized (or ratio) cut of the start that was kept, and of all starts.
-    subspaces_, reconstruction_errors_, reconstruction_error_
-        As in `KMeans`.
-    localized_, n_nonlocalized_, graph_
-        As in `VQPCA`; the graph is the one that is cut.
+    subspaces_, reconstruction_errors_, reconstruction_error_, localized_, n_nonlocalized_, graph_
     diagnostics_ : dict
-        Seconds and memory, ``bandwidth``, ``components`` of the graph, the ``bridges`` that joined more of them than
-        clusters, ``why`` "auto" chose the number, ``advice``.
+        Seconds and memory, ``bandwidth``, ``components`` of the graph, the ``bridges`` that joined components beyond
+        the number of clusters, ``why`` "auto" chose the number, ``advice``.
+
+    See Also
+    --------
+    LaplacianEigenmaps : coordinates instead of labels, also of given affinities.
+    KMeans : round clusters, or millions of points.
 
     Notes
     -----
-    A new point gets its row of the eigenvectors from those of its neighbors, by their own equation, and the cluster by
-    the rule of the fitted points. Affinities instead of points: ``LaplacianEigenmaps(metric="affinity")``, then
-    `KMeans`.
-
-    References: shi2000, ng2002, luxburg2007; the factorization damle2019, new points bengio2004.
+    A new point gets its row of the eigenvectors from those of its neighbors, by the eigenvector equation, and its
+    cluster by the rule of the fitted points. For affinities instead of points, use
+    ``LaplacianEigenmaps(metric="affinity")`` and then `KMeans`.
 
     Examples
     --------
@@ -129,13 +105,31 @@ class SpectralClustering(Clusterer):
     (2, 2)
     """
 
-    n_clusters: PositiveInt | Literal["auto"] = field(default=8, kw_only=False)
-    weights: Literal["heat", "binary"] = "heat"
-    bandwidth: Positive | Literal["auto"] = "auto"
-    laplacian: LaplacianKind = "symmetric"
-    assign_labels: Literal["kmeans", "cluster_qr"] = "kmeans"
-    metric: str | Callable[..., Any] = "euclidean"
-    n_init: PositiveInt = 10
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of neighbors in the graph that is cut; "auto" is 10.', default="auto"
+    )
+    n_clusters: PositiveInt | Literal["auto"] = parameter(
+        'Number of clusters; there are fewer if there are fewer distinct points. "auto" is the number of '
+        "`suggest_n_clusters`: 1 if the eigenvalues have no clear gap, with a warning.",
+        default=8,
+        kw_only=False,
+    )
+    weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
+    bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
+    laplacian: LaplacianKind = parameter(
+        'Matrix whose eigenvectors are used: "symmetric" is :math:`D^{-1/2} L D^{-1/2}`, with rows scaled to length '
+        r'1 (Ng, Jordan and Weiss); "random_walk" is :math:`L v = \lambda D v` (Shi and Malik); "unnormalized" is L '
+        "itself, for the ratio cut, which has the number of points in place of the volume.",
+        default="symmetric",
+    )
+    assign_labels: Literal["kmeans", "cluster_qr"] = parameter(
+        "How clusters are formed from the rows of the eigenvectors: k-means or a pivoted QR factorization.",
+        default="kmeans",
+    )
+    metric: str | Callable[..., Any] = parameter(
+        "Metric of the neighbor search: a name of scikit-learn or a function of two rows.", default="euclidean"
+    )
+    n_init: PositiveInt = parameter("Number of starts of k-means.", default=10)
 
     spectrum_: Spectrum = fitted()
     affinity_matrix_: csr_array = fitted()

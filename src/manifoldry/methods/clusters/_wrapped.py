@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import field
 from typing import Annotated
 
 import numpy as np
 from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
-from manifoldry._core.parameters import NonNegative, PositiveInt, Range
+from manifoldry._core.parameters import NonNegative, PositiveInt, Range, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
@@ -19,6 +18,7 @@ from manifoldry.methods._base._advice import NotConvergedWarning
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator
+from manifoldry.methods._base._texts import MAX_ITER_TEXT, STARTS_TEXT, STEPS_TEXT
 from manifoldry.methods.clusters._means import Lloyd, NearestCenter, nearest_used
 from manifoldry.methods.clusters._subspaces import AffineSubspaces, squared_distances
 
@@ -38,25 +38,11 @@ from manifoldry.methods.clusters._subspaces import AffineSubspaces, squared_dist
 )
 @estimator
 class KMeans(Clusterer):
-    r"""K-means, scikit-learn's, from k-means++ seeds.
+    r"""Cluster points around their means with scikit-learn's k-means, for round clusters of similar width.
+
+    It starts from k-means++ seeds:
 
     .. math:: \min \sum_i \min_\ell |x_i - b_\ell|^2
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of clusters; fewer result where there are fewer distinct points.
-    n_components : int
-        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
-    n_init : int
-        Number of random starts, of which the best is kept.
-    max_iter, tol
-        Maximum number of iterations, and the movement of the centers (relative to the variance of the data) at which
-        they end.
-    random_state, n_jobs, verbose, callback
-        As in `VQPCA`.
 
     Attributes
     ----------
@@ -65,17 +51,19 @@ class KMeans(Clusterer):
     objective_, objectives_
         The objective above for the start that was kept and for all starts.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
-        As in `VQPCA`.
     localized_, n_nonlocalized_, graph_
-        As in `VQPCA`.
     diagnostics_ : dict
         Seconds and memory.
+
+    See Also
+    --------
+    SpectralClustering : curved or long clusters.
+    AffinityPropagation : an unknown number of clusters.
+    VQPCA : subspaces in place of means.
 
     Notes
     -----
     On 20,000 points of 50 features and on 200,000 of 10, scikit-learn was faster than FAISS.
-
-    References: lloyd1982, arthur2007.
 
     Examples
     --------
@@ -84,10 +72,14 @@ class KMeans(Clusterer):
     5
     """
 
-    n_clusters: PositiveInt = field(default=8, kw_only=False)
-    n_init: PositiveInt = 10
-    max_iter: PositiveInt = 300
-    tol: NonNegative = 1e-4
+    n_clusters: PositiveInt = parameter(
+        "Number of clusters; there are fewer if there are fewer distinct points.", default=8, kw_only=False
+    )
+    n_init: PositiveInt = parameter(STARTS_TEXT, default=10)
+    max_iter: PositiveInt = parameter(STEPS_TEXT, default=300)
+    tol: NonNegative = parameter(
+        "Movement of the centers, relative to the variance of the data, at which the iteration ends.", default=1e-4
+    )
 
     _blockwise = BlockFit(n_rows=100_000)
 
@@ -117,25 +109,11 @@ class KMeans(Clusterer):
 )
 @estimator
 class AffinityPropagation(Clusterer):
-    r"""Affinity propagation, scikit-learn's: exemplars chosen by passing messages, their number found.
+    r"""Cluster up to a few thousand points around exemplars, whose number is found by scikit-learn's algorithm.
+
+    Exemplars are chosen by passing messages between points:
 
     .. math:: \max \sum_i s(x_i, x_{\ell_i}) + \sum_{\ell} p, \qquad s(x, y) = -|x - y|^2
-
-    Parameters
-    ----------
-    n_components : int
-        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
-    n_neighbors : int or "auto"
-        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
-    preference : float, optional
-        Preference p of a point to be an exemplar: lower means fewer clusters. The median similarity by default.
-    damping : float
-        Weight of the last message in the next, from 0.5 to below 1. With less than 0.9 messages often oscillate, even
-        between blobs that are far apart.
-    max_iter, convergence_iter
-        Maximum number of iterations, and iterations without change of the exemplars after which they end.
-    random_state, n_jobs, verbose, callback
-        As in `VQPCA`; a callback cannot shorten this fit.
 
     Attributes
     ----------
@@ -146,15 +124,18 @@ class AffinityPropagation(Clusterer):
     objective_, objectives_
         Minus the objective above.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
-        As in `VQPCA`.
     localized_, n_nonlocalized_, graph_
-        As in `VQPCA`.
     diagnostics_ : dict
         Seconds and memory, the preference, and whether the iterations converged (``n_iter_`` of them).
 
+    See Also
+    --------
+    KMeans : a given number of clusters, or many points.
+    GeodesicKMedoids : medoids along a curved manifold.
+
     Notes
     -----
-    References: frey2007.
+    A callback cannot shorten this fit.
 
     Examples
     --------
@@ -164,10 +145,19 @@ class AffinityPropagation(Clusterer):
     True
     """
 
-    preference: float | None = None
-    damping: Annotated[float, Range(0.5, 1)] = 0.9
-    max_iter: PositiveInt = 500
-    convergence_iter: PositiveInt = 15
+    preference: float | None = parameter(
+        "Preference p of a point to be an exemplar: lower values give fewer clusters; None is the median similarity.",
+        default=None,
+    )
+    damping: Annotated[float, Range(0.5, 1)] = parameter(
+        "Weight of the last message in the next one, from 0.5 to below 1. Below 0.9 messages often oscillate, even "
+        "between blobs that are far apart.",
+        default=0.9,
+    )
+    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=500)
+    convergence_iter: PositiveInt = parameter(
+        "Number of iterations without a change of the exemplars after which the iteration ends.", default=15
+    )
 
     _blockwise = BlockFit(n_rows=3_000)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import NonNegative, PositiveInt, PositiveShare, Range
+from manifoldry._core.parameters import NonNegative, PositiveInt, PositiveShare, Range, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, FloatArray, Stop, Trace
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.scaling import principal_scaling
 from manifoldry.methods._base import Embedder, estimator, fitted
+from manifoldry.methods._base._texts import MAX_ITER_TEXT
 
 CURVE_BLOCK = 1_000_000
 """Pairs of points and segments, or of points and knots, held at a time."""
@@ -109,36 +110,22 @@ class CurvePoint:
     gives=("transform", "inverse", "trace"),
     keeps="the order of the points along one bent line, and lengths along it",
     loses="everything across the curve",
-    use_when="the data follow one open curve with noise: a trajectory, an ageing, a gradient",
+    use_when="the data follows one open curve with noise: a trajectory, aging, a gradient",
     fails_when="the curve closes, crosses itself or turns more sharply than the span of its smoother",
     cost="O(n p knots) per step, about ten steps",
     test_params={"n_components": 1},
 )
 @estimator
 class PrincipalCurve(Embedder):
-    r"""Principal curve of Hastie and Stuetzle: every point of the curve is the mean of the data that project there.
+    r"""Fit one smooth curve through the middle of the data, for a trajectory or a gradient with noise.
+
+    Every point of the principal curve of Hastie and Stuetzle is the mean of the data that project onto it:
 
     .. math:: f(\lambda) = E\left( x \mid \lambda_f(x) = \lambda \right)
 
-    From the first principal component on, two steps alternate: project the points onto the curve, which gives
-    arc lengths :math:`\lambda`; smooth each coordinate against them by local lines with tricube weights.
-
-    Parameters
-    ----------
-    n_components : int
-        1: a curve has one parameter.
-    span : float
-        Share of the points in the window of the smoother; larger values give smoother curves with flatter bends.
-    n_knots : int
-        Maximum number of knots of the polygonal curve.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        The iteration stops when the mean squared distance falls by less than this share.
-    random_state : int, Generator or None
-        Unused; for uniformity.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the curve reached so far.
+    Starting from the first principal component, two steps alternate: project the points onto the curve, which gives arc
+    lengths :math:`\lambda`; smooth each coordinate against them by local lines with tricube weights. A callback that
+    stops the fit keeps the curve reached so far.
 
     Attributes
     ----------
@@ -151,11 +138,14 @@ class PrincipalCurve(Embedder):
     diagnostics_ : dict
         Seconds, ``distances`` of the points to the curve and its ``length`` between the outer knots.
 
+    See Also
+    --------
+    PrincipalSurface : sheets of one to three dimensions, by splines.
+    Isomap : coordinates along a curve without a smooth fit.
+
     Notes
     -----
     A window of half-width h draws a bend of radius R inwards, to about :math:`R (1 - 0.072\, h^2/R^2)`.
-
-    References: hastie1989.
 
     Examples
     --------
@@ -167,11 +157,16 @@ class PrincipalCurve(Embedder):
     True
     """
 
-    n_components: Literal[1] = field(default=1, kw_only=False)
-    span: PositiveShare = 0.3
-    n_knots: Annotated[int, Range(2)] = 100
-    max_iter: PositiveInt = 50
-    tol: NonNegative = 0.0001
+    n_components: Literal[1] = parameter("Must be 1: a curve has one parameter.", default=1, kw_only=False)
+    span: PositiveShare = parameter(
+        "Share of the points in the window of the smoother; larger values give smoother curves with flatter bends.",
+        default=0.3,
+    )
+    n_knots: Annotated[int, Range(2)] = parameter("Maximum number of knots of the polygonal curve.", default=100)
+    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=50)
+    tol: NonNegative = parameter(
+        "The iteration stops when the mean squared distance decreases by less than this share.", default=0.0001
+    )
 
     curve_: FloatArray = fitted()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, Range
+from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, Range, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Stop, Trace
@@ -16,6 +15,7 @@ from manifoldry._numerics.patches.restarts import shrinkage
 from manifoldry._numerics.patches.start import agreed_places
 from manifoldry._numerics.scaling import principal_scaling
 from manifoldry.methods._base import Embedder, estimator, fitted
+from manifoldry.methods._base._texts import MAX_ITER_TEXT
 from manifoldry.methods.curves._thin_plate import (
     MAX_CANDIDATES,
     PlateProblem,
@@ -49,71 +49,56 @@ where a roll is folded."""
     problem="alternation",
     papers=("hastie1989", "leblanc1994", "chang2001", "duchon1977"),
     gives=("transform", "inverse", "trace"),
-    keeps="places on one bent sheet, which is nearer to the points than any plane",
+    keeps="coordinates on one bent sheet, which is nearer to the points than any plane",
     loses="everything across the sheet; lengths along it where it is bent, unless it was unrolled at the start",
-    use_when="the data are a sheet or a curve with noise, and points on it are wanted: to denoise or to fill in",
+    use_when="the data is a sheet or a curve with noise, and points on it are needed: to denoise or to fill in",
     fails_when="the sheet closes or crosses itself, or is rolled up and too noisy for patches to unroll it",
     cost="O(n knots (knots + features)) per step, about twenty steps: 2,000 points in 3 s",
     test_params={"n_components": 2, "n_knots": 9, "init": "pca", "max_iter": 5},
 )
 @estimator
 class PrincipalSurface(Embedder):
-    r"""Principal surface: every point of the sheet is the smoothed mean of the data that project there.
+    r"""Fit one smooth sheet or curve to noisy data, to denoise points or to fill in new ones on it.
+
+    Every point of a principal surface is the smoothed mean of the data that project onto it:
 
     .. math:: f(t) = E\left( x \mid t_f(x) = t \right), \qquad t_f(x) = \operatorname{argmin}_t |x - f(t)|
 
-    Two steps alternate, as in `PrincipalCurve`: smooth the points against their places t, by a thin-plate spline; and
-    project the points onto it. Both lower one objective,
+    Two steps alternate: smooth the points against their coordinates t with a thin-plate spline; and project the points
+    onto it. Both lower one objective,
 
     .. math:: \frac{1}{n} \sum_i |x_i - f(t_i)|^2 + \alpha\, J(f),
 
-    with the bending energy J, so that it never rises. As planes have J = 0, the sheet from principal components on is
-    never farther from the points than their plane.
-
-    Parameters
-    ----------
-    n_components : {1, 2, 3}
-        Dimension d of the sheet.
-    smoothing : float
-        The factor :math:`\alpha` of the bending energy, in which lengths along the sheet are in units of their root
-        mean square: larger values give flatter sheets.
-    n_knots : int
-        Number of knots of the spline, about; they lie in a lattice.
-    init : {"auto", "pca"}
-        Places at the start: those of principal components, from which the sheet bends while its stiffness falls
-        tenfold in each of four steps; or, with "auto", of aligned patches as in `IPA`, if the data are a flat surface.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        The iteration stops when the objective falls by less than this share.
-    random_state : int, Generator or None
-        Of the sample of more than 5,000 points by which patches are found.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the sheet reached so far.
+    with the bending energy J, so that it never rises. As planes have J = 0, a sheet that starts from principal
+    components is never farther from the points than their plane.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Places on the sheet, in the units of the data. A sheet may be given other coordinates; these are those of the
-        start, moved only as far as the projections asked for.
+        Coordinates on the sheet, in the units of the data. They are those of the start, moved only as far as the
+        projections require.
     trace_ : Trace
         The objective: of the plane of principal components if they are the start, and after every iteration.
     reconstruction_error_ : float
         Mean squared distance of the points to the sheet.
     diagnostics_ : dict
-        Seconds, ``distances`` of the points to the sheet, ``init``: the start taken; ``unexplained``: the error as a
-        share of the variance, and ``pca_unexplained`` that of principal components; ``self_consistency``: root mean
-        square distance of f from the smoothed mean at the final places, relative to the spread of the data;
+        Seconds, ``distances`` of the points to the sheet, ``init``: the start that was used; ``unexplained``: the error
+        as a share of the variance, and ``pca_unexplained`` that of principal components; ``self_consistency``: root
+        mean square distance of f from the smoothed mean at the final coordinates, relative to the spread of the data;
         ``shrinkage``: mean share by which pairs of points are closer together on the sheet than in the data, where it
         leaves at most 5 % of the variance unexplained.
 
+    See Also
+    --------
+    PrincipalCurve : a curve by local lines.
+    IPA : unrolls a sheet without fitting it.
+    Autoencoder : a bent surface by a neural network.
+
     Notes
     -----
-    Data of more dimensions are drawn as a crumpled sheet: from half of the digits in two dimensions, it leaves 30 % of
-    the variance of the other half unexplained (PCA 72 %), and 5 neighbors on the sheet tell 95 % of them. Distances on
-    such a sheet mean nothing beyond neighbors.
-
-    References: hastie1989; for surfaces leblanc1994, chang2001; the spline duchon1977.
+    Data of more dimensions becomes a crumpled sheet: fitted to half of the digits in two dimensions, it leaves 30 % of
+    the variance of the other half unexplained (PCA 72 %), and 5 neighbors on the sheet classify 95 % of them correctly.
+    Distances on such a sheet mean nothing beyond neighbors.
 
     Examples
     --------
@@ -126,12 +111,25 @@ class PrincipalSurface(Embedder):
     True
     """
 
-    n_components: Literal[1, 2, 3] = field(default=2, kw_only=False)
-    smoothing: Positive = 1e-3
-    n_knots: Annotated[int, Range(4)] = 100
-    init: Literal["auto", "pca"] = "auto"
-    max_iter: PositiveInt = 50
-    tol: NonNegative = 0.005
+    n_components: Literal[1, 2, 3] = parameter("Dimension d of the sheet.", default=2, kw_only=False)
+    smoothing: Positive = parameter(
+        r"Factor :math:`\alpha` of the bending energy, in which lengths along the sheet are in units of their root "
+        "mean square: larger values give flatter sheets.",
+        default=1e-3,
+    )
+    n_knots: Annotated[int, Range(4)] = parameter(
+        "Approximate number of knots of the spline; they lie on a lattice.", default=100
+    )
+    init: Literal["auto", "pca"] = parameter(
+        'Coordinates at the start: with "pca" those of principal components, from which the sheet bends while its '
+        'stiffness decreases tenfold in each of four steps; with "auto" those of aligned patches as in `IPA` if the '
+        'data is a flat surface, otherwise "pca".',
+        default="auto",
+    )
+    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=50)
+    tol: NonNegative = parameter(
+        "The iteration stops when the objective decreases by less than this share.", default=0.005
+    )
 
     reconstruction_error_: float = fitted()
 
@@ -185,7 +183,7 @@ class PrincipalSurface(Embedder):
     def _start(self, rows: FloatArray, scores: FloatArray, run: Run) -> tuple[FloatArray | None, bool]:
         """Return places by patches, and whether these agree with each other.
 
-        None where they are not asked for, or the data are a plane, or not a flat surface.
+        None where they are not asked for, or the data is a plane, or not a flat surface.
         """
         if self.init == "pca" or np.square(scores).sum() >= (1 - SURFACE_VARIANCE_TOL**0.5) * np.square(rows).sum():
             return None, True

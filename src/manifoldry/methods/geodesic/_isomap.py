@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from manifoldry._core.parameters import Fraction
+from manifoldry._core.parameters import Fraction, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray
@@ -18,14 +18,14 @@ from manifoldry._numerics.extension.geodesic import (
     residual_variances,
     suggest_n_components,
 )
-from manifoldry._numerics.geometry.isometry import with_path_error
+from manifoldry._numerics.geometry.tangent import with_path_error
 from manifoldry._numerics.scaling import Scaling, classical_scaling, scaling_by_products
-from manifoldry.graph._geodesics import geodesic_lengths
-from manifoldry.graph._incremental import grown_geodesics
+from manifoldry.graph._geodesics import geodesic_lengths, grown_geodesics
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator
 from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._incremental import Growth, add_rows
+from manifoldry.methods._base._incremental import Growth, IncrementalMixin
+from manifoldry.methods._base._texts import TARGET_METRIC_TEXT, TARGET_WEIGHT_TEXT
 
 
 @register(
@@ -35,62 +35,21 @@ from manifoldry.methods._base._incremental import Growth, add_rows
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="geodesic distances, near and far",
     loses="the insides of holes, which it widens",
-    use_when="the data are one sheet, evenly sampled, whose parameters fill a convex region",
+    use_when="the data is one sheet, evenly sampled, whose parameters fill a convex region",
     fails_when="short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces",
     cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
-class Isomap(GraphEmbedder):
-    r"""Isometric feature mapping: classical scaling of shortest-path distances.
+class Isomap(IncrementalMixin, GraphEmbedder):
+    r"""Unfold a sheet by classical scaling of shortest-path distances, if it is one evenly sampled, convex piece.
+
+    Isometric feature mapping solves
 
     .. math:: Y = \arg\min_Y \left\| -\tfrac12 H D_G^{(2)} H - Y Y^T \right\|_F ,
 
     where :math:`D_G` are the lengths of shortest paths on the neighbor graph. It is kernel PCA with the
     kernel :math:`-\frac12 D_G^{(2)}`; with all points neighbors of each other it is PCA.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    metric, metric_params
-        As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of edge lengths.
-    search : {"auto", "exact", "approximate"}
-        Type of neighbor search; approximate searches report their recall in ``diagnostics_``.
-    symmetry : {"or", "and"}
-        Whether an edge of the graph needs one of its ends to list the other, or both.
-    disconnected : {"bridge", "apart", "largest", "raise"}
-        Treatment of a disconnected graph: join the components by shortest bridges (with a warning), embed each
-        component apart, embed the largest only (the other points get NaN), or raise an error.
-    edge_lengths : {"distance", "local_linearity", "kl", "bhattacharyya", "hellinger"}
-        Length of an edge: the distance of its ends; or that distance over the fourth power of the cosines of its angles
-        to the tangent planes at both, so that an edge that leaves the surface counts longer; or the root of a
-        divergence of the Gaussians of two neighborhoods, each a point and its neighbors: symmetrized Kullback-Leibler,
-        Bhattacharyya, or Hellinger's distance, at most 1. Divergences also choose the neighbors, from twice as many
-        nearest points.
-    remove_short_circuits : {"betweenness", "tangents", "detours"}, optional
-        Leave out edges across gaps, found by the shortest paths that they carry, by the tangent planes that they leave,
-        or by the ways around them; all that are left out have a way around four times as long, or more.
-    target_metric : {"categorical", "numeric"}
-        What ``y`` holds, if it is given: classes, or numbers whose differences matter. -1, NaN and None are unknown,
-        and filled in along the graph by shares of the known ones.
-    target_weight : float
-        Weight w of ``y``, from 0, which ignores it, to 1. Points of different known classes count as
-        :math:`\sqrt{d^2 + p^2}` apart, with p = h w / (1 - w) and h the median distance of neighbors; with 1 no edge
-        joins two classes, and ``disconnected`` decides. Of numbers :math:`p^2` has the factor
-        :math:`|t_i - t_j|^2`, over its mean. New points need no targets.
-    random_state : int, Generator or None
-        Seed; used only for approximate search and early stopping.
-    n_jobs : int, optional
-        Number of threads; the result does not depend on it.
-    verbose : bool
-        Whether to report stages and progress on the standard error stream.
-    callback : callable, optional
-        Called with a `Progress`; by returning true it asks the fit to end with what it has.
 
     Attributes
     ----------
@@ -99,18 +58,25 @@ class Isomap(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the doubly centered squared geodesics.
     graph_ : NeighborGraph
-        The graph whose shortest paths were taken.
+        The graph on which shortest paths are computed.
     dist_matrix_ : ndarray of shape (n_samples, n_samples)
-        The geodesic distances, computed when they are asked for; infinite between pieces set apart.
+        The geodesic distances, computed on access; infinite between components that are embedded apart.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, ``short_circuits``, advice, resolved "auto" parameters. Where the data
+        Seconds, memory, components, bridges, ``short_circuits``, advice, the values chosen by "auto". If the data
         looks like a curve or surface of ``n_components`` dimensions, ``path_error``: the root mean square difference
-        of distances in the layout and geodesic distances, relative to these; above 0.03 there is advice.
+        between distances in the layout and geodesic distances, relative to the latter; above 0.03 there is advice.
+
+    See Also
+    --------
+    LandmarkIsomap : more than 20,000 points.
+    ConformalIsomap : a sheet that is stretched unevenly.
+    KernelIsomap : exact projection of new points, noise.
+    IPA : sheets with holes, of any size.
+    LTSA : local geometry only; holes stay holes.
 
     Notes
     -----
-    References: tenenbaum2000, deridder2003, geng2005, zhu2003. Where a callback ends the fit, the points whose geodesic
-    distances are known by then serve as landmarks.
+    If a callback ends the fit, the points whose geodesic distances are known by then serve as landmarks.
 
     Examples
     --------
@@ -121,8 +87,8 @@ class Isomap(GraphEmbedder):
     True
     """
 
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.0
+    target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
+    target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     _invertible = _local_inverse = True
 
@@ -151,7 +117,7 @@ class Isomap(GraphEmbedder):
         self : estimator
             Graph and geodesic distances are those of the fit to the last bit, eigenpairs to the solver's tolerance.
         """
-        return add_rows(self, X)
+        return self._update(X)
 
     def _unfold_grown(
         self, sample: Sample, n_components: int, run: Run, before: Growth | None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from manifoldry._core import check
-from manifoldry._core.parameters import ArrayLike, PositiveInt
+from manifoldry._core.parameters import ArrayLike, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding
@@ -18,7 +18,7 @@ from manifoldry._numerics.extension.geodesic import (
     residual_variances,
     suggest_n_components,
 )
-from manifoldry._numerics.geometry.isometry import with_path_error
+from manifoldry._numerics.geometry.tangent import with_path_error
 from manifoldry._numerics.scaling import additive_constant, classical_scaling
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import local_scale, rescaled
@@ -45,7 +45,9 @@ _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strong
 )
 @estimator
 class LandmarkIsomap(GraphEmbedder):
-    r"""Landmark Isomap: classical scaling of the landmarks, all other points placed by their distances to them.
+    r"""Unfold a sheet as Isomap does, by distances to landmarks only, if there are more than 20,000 points.
+
+    Classical scaling embeds the landmarks; all other points follow from their distances to them:
 
     .. math:: y = \tfrac12 \Lambda^{-1/2} V^T (\overline{\delta} - \delta(x)) ,
 
@@ -53,31 +55,21 @@ class LandmarkIsomap(GraphEmbedder):
     eigenpairs of the landmarks' own scaling. With all points as landmarks it is Isomap. No n x n matrix is
     formed.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_landmarks : int
-        Number of landmarks; a few dozen times ``n_components`` is plenty.
-    landmarks : array of int, optional
-        Indices of the landmarks; drawn at random by default.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
-        As in `Isomap`.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
-
     Attributes
     ----------
-    embedding_, spectrum_, graph_
-        As in `Isomap`; the spectrum is that of the landmarks.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Coordinates of the points.
+    spectrum_ : Spectrum
+        Eigenpairs of the scaling of the landmarks.
+    graph_ : NeighborGraph
+        The graph on which shortest paths are computed.
     diagnostics_ : dict
-        Also ``landmarks``, their indices.
+        Seconds, memory, components, bridges, advice, and ``landmarks``: their indices.
 
-    Notes
-    -----
-    References: desilva2003, desilva2004.
+    See Also
+    --------
+    Isomap : uses all distances, for up to 20,000 points.
+    IPA : sheets with holes, of any size.
 
     Examples
     --------
@@ -87,8 +79,10 @@ class LandmarkIsomap(GraphEmbedder):
     (2000, 2)
     """
 
-    n_landmarks: PositiveInt = 200
-    landmarks: ArrayLike | None = None
+    n_landmarks: PositiveInt = parameter(
+        "Number of landmarks; a few dozen times ``n_components`` is enough.", default=200
+    )
+    landmarks: ArrayLike | None = parameter("Indices of the landmarks; None draws them at random.", default=None)
 
     _invertible = _local_inverse = True
 
@@ -139,31 +133,30 @@ class LandmarkIsomap(GraphEmbedder):
 )
 @estimator
 class ConformalIsomap(GraphEmbedder):
-    r"""Conformal Isomap: every edge is measured in units of the mean neighbor distances at its ends.
+    r"""Unfold a sheet that stretches its parameters unevenly but keeps angles, such as a fishbowl.
+
+    Every edge is measured in units of the mean neighbor distances at its ends,
 
     .. math:: w_{ij} = \frac{\|x_i - x_j\|}{\sqrt{M(i) M(j)}}, \qquad
               M(i) = \frac1k \sum_{j \in N(i)} \|x_i - x_j\| ,
 
-    then as `Isomap`. Samples that are uniform in the parameters are recovered up to a similarity even where
-    the surface stretches them, as long as it keeps angles.
-
-    Parameters
-    ----------
-    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
-        As in `Isomap`.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
+    then shortest paths are scaled as in `Isomap`. Samples that are uniform in the parameters are recovered up to a
+    similarity even where the surface stretches them, as long as it keeps angles.
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
-        As in `Isomap`; the graph holds the rescaled lengths.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, orthogonal columns with squared norms equal to the eigenvalues.
+    spectrum_ : Spectrum
+        Eigenpairs of the doubly centered squared path lengths.
+    graph_ : NeighborGraph
+        The neighbor graph with the rescaled lengths.
+    diagnostics_
 
-    Notes
-    -----
-    References: desilva2003.
+    See Also
+    --------
+    Isomap : sheets that are not stretched.
+    LaplacianEigenmaps : nearness without distances.
 
     Examples
     --------
@@ -204,29 +197,33 @@ class ConformalIsomap(GraphEmbedder):
 )
 @estimator
 class KernelIsomap(GraphEmbedder):
-    r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
+    r"""Unfold a sheet as Isomap does, with a kernel made positive, so that new points are projected exactly.
 
-    .. math:: \tilde K = -\tfrac12 H (D_G + c\,(11^T - I))^{(2)} H \succeq 0 ,
+    The smallest constant c that makes the geodesic kernel a Mercer kernel is added to the distances:
 
-    with the smallest c that does it. Kernel PCA with that kernel embeds the points and projects new ones exactly.
+    .. math:: \tilde K = -\tfrac12 H (D_G + c\,(11^T - I))^{(2)} H \succeq 0 .
 
-    Parameters
-    ----------
-    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
-        As in `Isomap`.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a callback cannot shorten this fit.
+    Kernel PCA with that kernel embeds the points and projects new ones exactly.
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
-        As in `Isomap`; ``diagnostics_["additive_constant"]`` is c.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, orthogonal columns with squared norms equal to the eigenvalues.
+    spectrum_ : Spectrum
+        Eigenpairs of the kernel.
+    graph_ : NeighborGraph
+        The graph on which shortest paths are computed.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice, and ``additive_constant``: c.
+
+    See Also
+    --------
+    Isomap : without the constant, and faster.
+    KernelPCA : other kernels.
 
     Notes
     -----
-    References: choi2007, cailliez1983.
+    A callback cannot shorten this fit.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.csgraph import minimum_spanning_tree
-from manifoldry._core.parameters import PositiveShare
+from manifoldry._core.parameters import PositiveShare, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray, NeighborGraph
@@ -16,6 +16,8 @@ from manifoldry._numerics.extension.linear import embed_linearly, feature_rows
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT, VARIANCE_TEXT
 
 
 @register(
@@ -25,14 +27,16 @@ from manifoldry.methods._base._chunks import BlockFit
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="the lengths between nearest points, as far as an orthogonal projection can; no distance grows",
     loses="everything that no linear map can unfold",
-    use_when="PCA is ruled by far clusters or outliers and the steps between near points should count instead",
+    use_when="far clusters or outliers dominate PCA, and the steps between near points should count instead",
     fails_when="curved sheets; noise as large as the steps between neighbors, which it then keeps",
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
 class DPP(GraphEmbedder):
-    r"""Distance preserving projection: the least relative loss of squared length along the minimum spanning tree.
+    r"""Project linearly so that the lengths between nearest points are kept, if far clusters dominate PCA.
+
+    Distance preserving projection has the smallest relative loss of squared length along the minimum spanning tree:
 
     .. math:: \min_{V V^T = I} \frac{1}{|T|} \sum_{(i,j) \in T}
               \frac{\|x_i - x_j\|^2 - \|V x_i - V x_j\|^2}{\|x_i - x_j\|^2} ,
@@ -40,18 +44,7 @@ class DPP(GraphEmbedder):
     where T is the minimum spanning tree of the neighbor graph, edges of length 0 left out. An orthogonal projection
     lengthens nothing, so no term is negative and the mean is the mean relative error of the squared lengths. The
     minimizer is known in closed form: the rows of V are the leading eigenvectors of :math:`E^T E / |T|`, with the
-    edges' unit vectors as the rows of E. All edges count the same, so no bridge and no outlier rules.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
-        As in `LPP`; bridges belong to the tree.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
+    edges' unit vectors as the rows of E. All edges count the same, so no bridge and no outlier dominates.
 
     Attributes
     ----------
@@ -68,15 +61,19 @@ class DPP(GraphEmbedder):
         The neighbor graph.
     diagnostics_ : dict
         Seconds, memory, components, bridges, the ``rank`` of the data, and ``tree``: the ends of the edges, shape
-        (n_samples - 1, 2), the shortest first.
+        (n_samples - 1, 2), the shortest first; bridges belong to the tree.
+
+    See Also
+    --------
+    PCA : keeps variance instead.
+    LPP : keeps neighbors close.
+    ONPP : an orthogonal projection that keeps local combinations.
 
     Notes
     -----
-    The method of that name places the points one after another by triangulation, so that all edges of the tree keep
-    their length exactly. It gives neither a map for new points nor a layout that varies smoothly with the data. This
-    class takes from it which lengths matter, and asks them of one explicit linear map.
-
-    References: yang2004, lee1977.
+    The published method of that name positions the points one after another by triangulation, so that all edges of the
+    tree keep their length exactly. It gives neither a map for new points nor a layout that varies smoothly with the
+    data. This class keeps the same lengths as well as one explicit linear map can.
 
     Examples
     --------
@@ -87,7 +84,8 @@ class DPP(GraphEmbedder):
     True
     """
 
-    variance: PositiveShare = 1.0
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

@@ -8,14 +8,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import decomposition, random_projection
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
-from manifoldry._core.warnings import collects
-from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks
-from manifoldry.methods._base._advice import iterating
+from manifoldry.data._chunked import BlockSample, RowBlocks
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._wrapped import Wrapped
 
@@ -30,39 +27,58 @@ _ONE_SEED = {"n_components": 2, "random_state": 0}
     keeps="what the columns have in common",
     loses="the noise of each column, whatever its size; everything curved",
     use_when="columns are measured with noise of different strength",
-    fails_when="the data are curved or far from Gaussian",
+    fails_when="the data is curved or far from Gaussian",
     cost="a decomposition as for PCA per iteration",
     test_params=_ONE_SEED,
     wrapped=True,
 )
-class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
-    r"""Factor analysis by maximum likelihood, scikit-learn's.
+class FactorAnalysis(Wrapped, wraps=decomposition.FactorAnalysis):
+    r"""Find what columns have in common, if they are measured with noise of different strength.
+
+    scikit-learn maximizes the likelihood of
 
     .. math:: x = \mu + W z + \epsilon, \qquad z \sim N(0, I), \quad \epsilon \sim N(0, \operatorname{diag} \psi)
 
     Parameters
     ----------
-    n_components : int or None
-        Number of factors, 2 by default; None uses as many as columns.
-    rotation : {"varimax", "quartimax"}, optional
-        Turn the factors towards loadings that are large or near zero.
-    tol, copy, max_iter, noise_variance_init, svd_method, iterated_power, random_state
-        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+    n_components : int or None, default=2
+        Number of factors; None is the number of columns (scikit-learn's default).
+    tol : float, default=0.01
+        The iteration stops when the log-likelihood rises by less than this.
+    copy : bool, default=True
+        Whether to leave ``X`` unchanged; False may overwrite it.
+    max_iter : int, default=1000
+        Maximum number of iterations.
+    noise_variance_init : array of shape (n_features,) or None, default=None
+        Noise variances at the start; None is 1 for all columns.
+    svd_method : {"randomized", "lapack"}, default="randomized"
+        Algorithm of the decompositions: fast and approximate, or exact.
+    iterated_power : int, default=3
+        Number of power iterations of the "randomized" algorithm.
+    rotation : {"varimax", "quartimax"} or None, default=None
+        Rotate the factors towards loadings that are large or near zero.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator; scikit-learn's own default is None.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The expected factors of each row.
     components_, noise_variance_, loglike_
-        As in scikit-learn: loadings, noise of each column, likelihood per iteration.
+        Loadings, noise of each column, log-likelihood after each iteration.
     diagnostics_ : dict
         Seconds.
 
+    See Also
+    --------
+    PCA : equal noise in all columns.
+    NonlinearFactorAnalysis : factors along bent coordinates.
+    MFA : a mixture of factor analyzers.
+    ProbabilisticPCA : missing entries.
+
     Notes
     -----
-    The result depends on the unit of X where the data vary by less than 1e-4, which ``diagnostics_["advice"]`` says.
-
-    References: barber2012.
+    The result depends on the unit of X if the data varies by less than 1e-4, which ``diagnostics_["advice"]`` reports.
 
     Examples
     --------
@@ -82,40 +98,55 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     problem="descent",
     papers=("hyvarinen2000",),
     gives=("transform", "inverse"),
-    keeps="directions along which the data are independent and far from Gaussian",
+    keeps="directions along which the data is independent and far from Gaussian",
     loses="the order and the size of the components",
-    use_when="signals were mixed linearly and must be told apart",
+    use_when="signals were mixed linearly and must be separated",
     fails_when="more than one source is Gaussian",
     cost="a decomposition as for PCA, then O(n k^2) per iteration",
     test_params={**_ONE_SEED, "tol": 1e-3},
     wrapped=True,
 )
-class FastICA(Wrapped, decomposition.FastICA):
-    r"""Independent component analysis by fixed-point iteration, scikit-learn's.
+class FastICA(Wrapped, wraps=decomposition.FastICA):
+    r"""Separate linearly mixed signals into independent sources by the fixed-point iteration of scikit-learn.
 
-    Finds a mixing :math:`x = A s` with components s as independent, and so as far from Gaussian, as possible.
+    It finds a mixing :math:`x = A s` whose components s are as independent, and so as far from Gaussian, as possible.
 
     Parameters
     ----------
-    n_components : int or None
-        Number of sources, 2 by default; None uses as many as columns.
-    fun : {"logcosh", "exp", "cube"} or callable
-        Measure of being far from Gaussian.
-    algorithm, whiten, fun_args, max_iter, tol, w_init, whiten_solver, random_state
-        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+    n_components : int or None, default=2
+        Number of sources; None is the number of columns (scikit-learn's default).
+    algorithm : {"parallel", "deflation"}, default="parallel"
+        Whether all sources are found at once, or one after the other.
+    whiten : {"unit-variance", "arbitrary-variance"} or False, default="unit-variance"
+        Whitening before the iteration: to sources of variance 1, with any variance, or none because ``X`` is white.
+    fun : {"logcosh", "exp", "cube"} or callable, default="logcosh"
+        Measure of the distance from a Gaussian.
+    fun_args : dict or None, default=None
+        Further arguments of ``fun`` by name.
+    max_iter : int, default=200
+        Maximum number of iterations.
+    tol : float, default=0.0001
+        The iteration stops when the unmixing matrix changes by less than this.
+    w_init : array of shape (n_components, n_components) or None, default=None
+        Unmixing matrix at the start; None draws it at random.
+    whiten_solver : {"svd", "eigh"}, default="svd"
+        Algorithm of the whitening; "eigh" is faster if there are many more rows than columns.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator; scikit-learn's own default is None.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The sources.
     mixing_, components_
-        As in scikit-learn: A and the matrix that unmixes.
+        The mixing matrix A, and the matrix that unmixes.
     diagnostics_ : dict
         Seconds.
 
-    Notes
-    -----
-    References: hyvarinen2000.
+    See Also
+    --------
+    InfomaxICA : maximum likelihood, for sharp and flat sources.
+    ProjectionPursuit : single directions far from Gaussian.
 
     Examples
     --------
@@ -139,24 +170,46 @@ class FastICA(Wrapped, decomposition.FastICA):
     gives=("transform", "inverse"),
     keeps="rows as sums of non-negative parts",
     loses="a unique answer: it depends on the start",
-    use_when="the data are counts, spectra or images: non-negative, and made of parts that add up",
-    fails_when="the data have negative entries, which it refuses",
+    use_when="the data is counts, spectra or images: non-negative, and made of parts that add up",
+    fails_when="the data has negative entries, which raise an error",
     cost="O(n p k) per iteration",
     test_params={**_ONE_SEED, "tol": 1e-6, "max_iter": 5000},
     wrapped=True,
 )
-class NMF(Wrapped, decomposition.NMF):
-    r"""Non-negative matrix factorization, scikit-learn's.
+class NMF(Wrapped, wraps=decomposition.NMF):
+    r"""Factor non-negative data into parts that add up, for counts, spectra or images.
+
+    scikit-learn solves
 
     .. math:: \min_{W \ge 0,\, H \ge 0} \tfrac12 \| X - W H \|_F^2
 
     Parameters
     ----------
-    n_components : int or "auto"
-        Number of parts, 2 by default; "auto" uses that of a given start, otherwise as many as columns.
-    init, solver, beta_loss, tol, max_iter, random_state, alpha_W, alpha_H, l1_ratio, verbose, shuffle
-        As in scikit-learn, but ``random_state=0`` (numpy Generators are taken, too); with ``init="custom"`` `fit` takes
-        ``W`` and ``H``.
+    n_components : int, "auto" or None, default=2
+        Number of parts; "auto" is that of a given start, otherwise the number of columns, as None is.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"} or None, default=None
+        Matrices at the start: random, from a singular value decomposition (with zeros, with the mean, or with small
+        random numbers in place of zeros), or given to `fit`. None is "nndsvda", or "random" for many components.
+    solver : {"cd", "mu"}, default="cd"
+        Algorithm: coordinate descent, or multiplicative updates, which other losses than "frobenius" need.
+    beta_loss : float or {"frobenius", "kullback-leibler", "itakura-saito"}, default="frobenius"
+        Loss between X and W H.
+    tol : float, default=0.0001
+        Tolerance at which the iteration stops.
+    max_iter : int, default=200
+        Maximum number of iterations.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator of the start; scikit-learn's own default is None.
+    alpha_W : float, default=0.0
+        Weight of the regularization of W.
+    alpha_H : float or "same", default="same"
+        Weight of the regularization of H; "same" is ``alpha_W``.
+    l1_ratio : float, default=0.0
+        Share of the absolute values in the regularization; the rest is squares.
+    verbose : int, default=0
+        Whether to print progress.
+    shuffle : bool, default=False
+        Whether coordinate descent visits the coordinates in random order.
 
     Attributes
     ----------
@@ -167,12 +220,15 @@ class NMF(Wrapped, decomposition.NMF):
     diagnostics_ : dict
         Seconds.
 
+    See Also
+    --------
+    PCA : signed data.
+    MultilinearPCA : images by their two modes.
+
     Notes
     -----
-    Start and end of the iteration depend on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by
-    less than 1e-6 or more than 10.
-
-    References: lee1999, cichocki2009.
+    With ``init="custom"``, `fit` needs ``W`` and ``H``. Start and end of the iteration depend on the unit of X;
+    ``diagnostics_["advice"]`` says so for data that varies by less than 1e-6 or more than 10.
 
     Examples
     --------
@@ -198,51 +254,49 @@ class NMF(Wrapped, decomposition.NMF):
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return self._fit_blocks(blocks, y)
-        self.fit_transform(X, y, W, H)
-        return self
+        self._start = W, H
+        try:
+            return super().fit(X, y)
+        finally:
+            del self._start
 
-    @collects
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return self.fit(blocks, y).transform(blocks)
-        rows = self._checked(X)
-        began = time.perf_counter()
-        with self._computing(), iterating(self):
-            parts = super(Wrapped, self).fit_transform(X, y, W, H)
-        self._keep(rows, parts, {"fit": time.perf_counter() - began})
-        return self.embedding_
+        if W is None and H is None:
+            return super().fit_transform(X, y)
+        return self.fit(X, y, W, H).embedding_
 
-    def transform(self, X: Any) -> FloatArray:
-        """Return the weights of the parts in new rows, in the precision of the parts."""
-        check_is_fitted(self)
-        if as_blocks(X) is not None:
-            return super().transform(X)
-        # scikit-learn refuses rows in another precision than those of the fit.
-        same = self._validated(X, reset=False).dtype == self.components_.dtype
-        return super().transform(X if same or not hasattr(X, "astype") else X.astype(self.components_.dtype))
+    def _fit_points(self, points: Any, y: Any, run: Run) -> Self:  # noqa: ARG002
+        W, H = self._start
+        began = time.perf_counter()
+        with self._computing(), self._iterating():
+            delegate = self._delegate()
+            parts = delegate.fit_transform(points, W=W, H=H)
+            self._adopt(delegate)
+        self._keep(points, parts, {"fit": time.perf_counter() - began})
+        self._check_layout(points, Run(0))
+        return self
+
+    def _transform_rows(self, delegate: Any, rows: Any) -> Any:
+        # scikit-learn needs rows in the precision of those of the fit.
+        return delegate.transform(rows.astype(delegate.components_.dtype, copy=False))
 
 
 # Random projections, wrapped from scikit-learn.
 
 
 class WrappedProjection(Wrapped):
-    """The same for projections, which depend on the number of rows and columns alone."""
+    """Base of scikit-learn's projections, which depend on the number of rows and columns alone."""
 
     eps: float
 
     _spans_rows = False
     _blockwise = BlockFit("whole", sums=False)
 
-    def _checked(self, X: Any) -> Any:
-        rows = super()._checked(X)
+    def _check_components(self, rows: Any) -> None:
+        super()._check_components(rows)
         if self.n_components == "auto":
             self._check_auto(*rows.shape)
-        return rows
 
     def _check_auto(self, n_rows: int, n_columns: int) -> int:
         """Return the number of components that "auto" means, if the rows have that many columns."""
@@ -254,14 +308,14 @@ class WrappedProjection(Wrapped):
             )
         return needed
 
-    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:  # noqa: ARG002
-        asked: Any = self.n_components
-        if asked == "auto":
+    def _fit_chunked(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        given: Any = self.n_components
+        if given == "auto":
             self.n_components = self._check_auto(sample.n_rows, blocks.n_features)
         try:
-            self.fit(sample.rows)
+            self._fit_points(sample.rows, None, run)
         finally:
-            self.n_components = asked
+            self.n_components = given
 
 
 @register(
@@ -277,30 +331,38 @@ class WrappedProjection(Wrapped):
     test_params={"n_components": 2, "random_state": 0},
     wrapped=True,
 )
-class GaussianRandomProjection(WrappedProjection, random_projection.GaussianRandomProjection):
-    r"""Projection onto random directions, scikit-learn's.
+class GaussianRandomProjection(WrappedProjection, wraps=random_projection.GaussianRandomProjection):
+    r"""Project onto random directions, if many thousand columns make another method slow.
+
+    scikit-learn computes
 
     .. math:: y = R x, \qquad R_{ij} \sim N(0, 1/k)
 
     Parameters
     ----------
-    n_components : int or "auto"
-        Target dimension, 2 by default; "auto" uses as many as preserve all distances up to a factor 1 ± eps.
-    eps, compute_inverse_components, random_state
-        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+    n_components : int or "auto", default=2
+        Dimension of the embedding; "auto" is the number that preserves all distances up to a factor 1 ± eps
+        (scikit-learn's default).
+    eps : float, default=0.1
+        Relative error of the distances for ``n_components="auto"``.
+    compute_inverse_components : bool, default=False
+        Whether to compute the pseudo-inverse of R in `fit`, which makes `inverse_transform` faster.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator; scikit-learn's own default is None.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The projections.
     components_ : ndarray of shape (n_components, n_features)
-        R.
+        The directions R.
     diagnostics_ : dict
         Seconds.
 
-    Notes
-    -----
-    References: johnson1984, dasgupta2003.
+    See Also
+    --------
+    SparseRandomProjection : sparse data with many columns.
+    PCA : directions from the data.
 
     Examples
     --------
@@ -325,33 +387,41 @@ class GaussianRandomProjection(WrappedProjection, random_projection.GaussianRand
     test_params={"n_components": 2, "random_state": 0, "density": 1.0},
     wrapped=True,
 )
-class SparseRandomProjection(WrappedProjection, random_projection.SparseRandomProjection):
-    r"""Projection onto sparse random directions, scikit-learn's.
+class SparseRandomProjection(WrappedProjection, wraps=random_projection.SparseRandomProjection):
+    r"""Project onto sparse random directions, if there are many thousand, mostly empty columns.
 
-    :math:`y = R x` with entries of R that are zero but for a share ``density``, and else
-    :math:`\pm 1/\sqrt{k \cdot \mathrm{density}}`.
+    scikit-learn computes :math:`y = R x`. A share ``density`` of the entries of R is
+    :math:`\pm 1/\sqrt{k \cdot \mathrm{density}}`, all others are zero.
 
     Parameters
     ----------
-    n_components : int or "auto"
-        As in `GaussianRandomProjection`.
-    density : float or "auto"
-        Share of non-zero entries; "auto" is one over the root of the number of columns.
-    eps, dense_output, compute_inverse_components, random_state
-        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+    n_components : int or "auto", default=2
+        Dimension of the embedding; "auto" is the number that preserves all distances up to a factor 1 ± eps
+        (scikit-learn's default).
+    density : float or "auto", default="auto"
+        Share of non-zero entries of R; "auto" is one over the root of the number of columns.
+    eps : float, default=0.1
+        Relative error of the distances for ``n_components="auto"``.
+    dense_output : bool, default=False
+        Whether the embedding of sparse rows is a dense array.
+    compute_inverse_components : bool, default=False
+        Whether to compute the pseudo-inverse of R in `fit`, which makes `inverse_transform` faster.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator; scikit-learn's own default is None.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The projections.
     components_ : sparse matrix of shape (n_components, n_features)
-        R.
+        The directions R.
     diagnostics_ : dict
         Seconds.
 
-    Notes
-    -----
-    References: johnson1984, achlioptas2003, li2006.
+    See Also
+    --------
+    GaussianRandomProjection : dense directions.
+    PCA : directions from the data.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Stop, Trace
@@ -17,6 +17,7 @@ from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import centered_rows, whitened_rows
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import MAX_ITER_TEXT
 
 GAUSSIAN_ERRORS = 2.5
 """Standard errors of a Gaussian's kurtosis within which a source counts as one: of a Gaussian in 99 of 100 cases."""
@@ -27,16 +28,16 @@ GAUSSIAN_ERRORS = 2.5
     problem="likelihood",
     papers=("bell1995", "amari1996", "lee1999b", "ablin2018"),
     gives=("transform", "inverse", "trace"),
-    keeps="directions along which the data are independent, sharp or flat sources alike",
+    keeps="directions along which the data is independent, sharp or flat sources alike",
     loses="the size of the sources; everything that is not a linear mixture",
-    use_when="signals were mixed linearly and must be told apart",
+    use_when="signals were mixed linearly and must be separated",
     fails_when="more than one source is Gaussian, or rows are few for the number of sources",
-    cost="a decomposition as for PCA, then O(n k^2) per iteration, some tens of them",
+    cost="a decomposition as for PCA, then O(n k^2) per iteration, tens of them",
     test_params={"n_components": 2},
 )
 @estimator
 class InfomaxICA(Embedder):
-    r"""Independent component analysis by extended Infomax.
+    r"""Separate linearly mixed signals into independent sources, sharp or flat ones alike, by extended Infomax.
 
     .. math:: \max_W \log |\det W| + \sum_k E \log p_k(y_k), \qquad y = W z, \qquad
               p_k(y) \propto e^{-y^2/2} \cosh(y)^{-\kappa_k}
@@ -45,19 +46,6 @@ class InfomaxICA(Embedder):
     (super-Gaussian) and -1 for a flat (sub-Gaussian) one, by the rule that makes the solution stable. Steps are
     relative to W, :math:`W \leftarrow (I + D) W`, along the natural gradient :math:`I - E\, \varphi(y) y^T` times
     the inverse of the Hessian for independent sources; none lowers the likelihood of given kinds.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of sources.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        The iteration stops when no entry of :math:`I - E\, \varphi(y) y^T` exceeds this.
-    random_state
-        Ignored: the start is the principal components.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the sources reached so far.
 
     Attributes
     ----------
@@ -69,19 +57,24 @@ class InfomaxICA(Embedder):
     mixing_ : ndarray of shape (n_features, n_components)
         The matrix that mixes sources to rows.
     mean_ : ndarray of shape (n_features,)
+        The mean of the rows.
     trace_ : Trace
         Mean log-likelihood of a whitened row after each iteration; falls only where a kind changes.
     diagnostics_ : dict
-        Seconds, ``kinds`` (1 or -1) and ``kurtosis`` (0 of a Gaussian) of the sources.
+        Seconds, ``kinds`` (1 or -1) and ``kurtosis`` (0 for a Gaussian) of the sources.
+
+    See Also
+    --------
+    FastICA : fixed-point iteration of scikit-learn.
+    ProjectionPursuit : single directions far from Gaussian.
 
     Notes
     -----
-    Maximizing the likelihood minimizes the mutual information of the sources as far as the model's densities are
-    theirs: up to a constant the negative likelihood is the mutual information plus the divergences of the sources' true
-    densities from those of the model. It is also the entropy that a net of sigmoid units with these densities as slopes
-    transmits, hence the name. Unlike those of FastICA, sources are exactly uncorrelated only if that is likeliest.
-
-    References: bell1995, amari1996, lee1999b, ablin2018.
+    The start is the principal components, so nothing is random. Maximizing the likelihood minimizes the mutual
+    information of the sources as far as the model's densities are theirs: up to a constant the negative likelihood is
+    the mutual information plus the divergences of the sources' true densities from those of the model. It is also the
+    entropy transmitted by a network of sigmoid units with these densities as slopes, hence the name. Unlike those of
+    FastICA, sources are exactly uncorrelated only if that is likeliest.
 
     Examples
     --------
@@ -94,8 +87,11 @@ class InfomaxICA(Embedder):
     array([1., 1.])
     """
 
-    max_iter: PositiveInt = 500
-    tol: Positive = 1e-10
+    n_components: PositiveInt = parameter("Number of sources.", default=2, kw_only=False)
+    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=500)
+    tol: Positive = parameter(
+        r"The iteration stops when no entry of :math:`I - E\, \varphi(y) y^T` exceeds this.", default=1e-10
+    )
 
     components_: FloatArray = fitted()
     mixing_: FloatArray = fitted()

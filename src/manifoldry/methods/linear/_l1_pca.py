@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import PositiveInt
+from manifoldry._core.parameters import PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Stop, Trace
@@ -35,29 +35,16 @@ FLIP_TOL = 1e-12
 )
 @estimator
 class L1PCA(Embedder):
-    r"""Principal components by absolute deviations, one after the other.
+    r"""Find principal directions by absolute deviations, if a few rows lie far away from the others.
 
-    .. math:: \max_{\|w\| = 1} \sum_i |w^T (x_i - m)|, \qquad w \perp \text{those before},
+    Directions are found one after the other:
+
+    .. math:: \max_{\|w\| = 1} \sum_i |w^T (x_i - m)|, \qquad w \perp \text{previous ones},
 
     about the spatial median m. The best direction is :math:`w = X^T b / \|X^T b\|` for signs b that make
     :math:`\|X^T b\|` largest. Signs follow the projections, :math:`b \leftarrow \operatorname{sign} X w`, until they
     agree; then the one whose change raises the norm most is changed, until there is none. Neither step lowers the
-    dispersion; of several starts the best is kept.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of directions.
-    center : {"median", "mean"}
-        What deviations are taken from: the spatial median, or the mean, which outliers move.
-    n_init : int
-        Number of starts per direction: the first principal component, then random combinations of the points.
-    max_iter : int
-        Maximum number of steps per direction.
-    random_state : int, Generator or None
-        Seed of the starts.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the directions found so far.
+    dispersion; the best of several starts is kept.
 
     Attributes
     ----------
@@ -72,12 +59,15 @@ class L1PCA(Embedder):
     diagnostics_ : dict
         Seconds, and ``dispersion``: the mean absolute deviation along each direction.
 
+    See Also
+    --------
+    PCA : squared deviations, with a proven optimum.
+    RobustPCA : individual corrupted entries.
+
     Notes
     -----
-    Finding the best signs is as hard as it gets in many dimensions, so a maximum is one that no single change of
-    sign improves, the best of the starts. Rotations and shifts of the data leave the result as it is.
-
-    References: kwak2008, markopoulos2014, choulakian2006, vardi2000.
+    Finding the best signs is NP-hard, so the result is a maximum that no single change of sign improves, the best of
+    the starts. Rotations and shifts of the data do not change the result.
 
     Examples
     --------
@@ -90,9 +80,16 @@ class L1PCA(Embedder):
     [0, 1]
     """
 
-    center: Literal["median", "mean"] = "median"
-    n_init: PositiveInt = 10
-    max_iter: PositiveInt = 1000
+    n_components: PositiveInt = parameter("Number of directions.", default=2, kw_only=False)
+    center: Literal["median", "mean"] = parameter(
+        "Point from which deviations are measured: the spatial median, or the mean, which outliers move.",
+        default="median",
+    )
+    n_init: PositiveInt = parameter(
+        "Number of starts per direction: the first principal component, then random combinations of the points.",
+        default=10,
+    )
+    max_iter: PositiveInt = parameter("Maximum number of steps per direction.", default=1000)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

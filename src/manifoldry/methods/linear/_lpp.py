@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry._core.parameters import Fraction, Positive, PositiveInt, PositiveShare
+from manifoldry._core.parameters import Fraction, Positive, PositiveInt, PositiveShare, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray
@@ -22,12 +22,24 @@ from manifoldry._numerics.extension.linear import (
     embed_linearly,
     feature_rows,
 )
-from manifoldry._numerics.geometry.affinity import bandwidth_notes, edge_affinity
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.affinity import bandwidth_notes, edge_affinity, laplacian
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import (
+    BANDWIDTH_TEXT,
+    COEF0_TEXT,
+    DEGREE_TEXT,
+    DISTANCES_METRIC_TEXT,
+    EDGE_WEIGHTS_TEXT,
+    GAMMA_TEXT,
+    KERNEL_TEXT,
+    TARGET_METRIC_TEXT,
+    TARGET_WEIGHT_TEXT,
+    VARIANCE_TEXT,
+)
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -46,40 +58,17 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 )
 @estimator
 class LPP(GraphEmbedder):
-    r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbor graph.
+    r"""Project linearly so that neighbors stay close, for streams of new points or readable coordinates.
+
+    Locality preserving projections are the linear maps that vary least along the edges of the neighbor graph:
 
     .. math:: \min_A \tfrac12 \sum_{ij} w_{ij} \|A x_i - A x_j\|^2 , \qquad
               X^T L X\, a = \lambda\, X^T D X\, a ,
 
-    with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first
+    with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data is first
     centered at their mean weighted by the degrees; without that a mere shift of the data would make the first
     direction a spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian
     eigenmaps, so the j-th eigenvalue is never below the (j + 1)-th of those.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    weights : {"heat", "binary"}
-        Edge weights by the heat kernel, or all of them 1.
-    bandwidth : float or "auto"
-        s of the heat kernel; "auto" as in `LaplacianEigenmaps`.
-    variance : float
-        Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
-        of the data are zero.
-    metric, metric_params
-        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
-        of the Euclidean points that have them.
-    search, symmetry, disconnected
-        As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
-    edge_lengths, remove_short_circuits, target_metric, target_weight
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
 
     Attributes
     ----------
@@ -96,9 +85,17 @@ class LPP(GraphEmbedder):
     diagnostics_ : dict
         Seconds, memory, components, bridges, ``bandwidth`` and the ``rank`` of the data.
 
+    See Also
+    --------
+    LaplacianEigenmaps : the same problem without the restriction to linear maps.
+    KernelLPP : a smooth, nonlinear map.
+    NPP : keeps combinations of neighbors.
+    PCA : keeps variance.
+
     Notes
     -----
-    References: he2003, belkin2003, deridder2003, raducanu2012.
+    With precomputed distances, the map is one of the Euclidean points that have them. With ``disconnected="apart"``
+    every component has a map of its own.
 
     Examples
     --------
@@ -108,11 +105,12 @@ class LPP(GraphEmbedder):
     (2, 3)
     """
 
-    variance: PositiveShare = 1.0
-    weights: Literal["heat", "binary"] = "heat"
-    bandwidth: Positive | Literal["auto"] = "auto"
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.0
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
+    weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
+    bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
+    target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
+    target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()
@@ -142,32 +140,16 @@ class LPP(GraphEmbedder):
 )
 @estimator
 class KernelLPP(GraphEmbedder):
-    r"""Kernel locality preserving projections: maps of least variation along the edges, linear in kernel rows.
+    r"""Map points smoothly by a kernel so that neighbors stay close, for a few thousand points.
+
+    The maps vary least along the edges of the neighbor graph and are linear in the rows of the kernel:
 
     .. math:: y(x) = \sum_i \alpha_i\, k(x, x_i) - b, \qquad K L K \alpha = \lambda\, K D K \alpha ,
 
     solved in the range of the centered kernel, where it is `LPP` of the scores of kernel PCA; b makes the mean
     weighted by degrees zero, which removes the constant solution. With the linear kernel it is LPP. If the kernel
-    matrix is invertible every function on the points is within reach, and the embedding is that of Laplacian
+    matrix is invertible every function on the points can be represented, and the embedding is that of Laplacian
     eigenmaps.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
-        As in `KernelPCA`, of points about their mean; "precomputed": ``X`` holds kernel values, in `transform` those of
-        new points to the fitted ones; or a function of two arrays of rows.
-    gamma, degree, coef0
-        As in `KernelPCA`.
-    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
-        As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    metric, metric_params
-        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
 
     Attributes
     ----------
@@ -175,15 +157,23 @@ class KernelLPP(GraphEmbedder):
         Y with Y'DY = I and Y'LY = diag(eigenvalues).
     spectrum_ : Spectrum
         Eigenvalues, ascending; the vectors are the projected points.
-    graph_, diagnostics_
-        As in `LPP`; ``rank`` is that of the kernel (eigenvalues above a millionth of the largest), and
-        ``gamma`` is the one used.
+    graph_ : NeighborGraph
+        The graph whose edges are kept short.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, ``bandwidth``, ``gamma`` and the ``rank`` of the kernel: the number of
+        eigenvalues above a millionth of the largest.
+
+    See Also
+    --------
+    LPP : the linear kernel, for many points.
+    LaplacianEigenmaps : no kernel for new points.
+    KernelPCA : keeps inner products.
 
     Notes
     -----
-    `inverse_transform` is a regression of the fitted points on their coordinates, weighted towards the nearest.
-
-    References: he2003, belkin2003.
+    Kernels are those of points about their mean; with precomputed distances they are computed from these. A precomputed
+    kernel needs one map, so neither ``disconnected="apart"`` nor "largest". `inverse_transform` is a regression of the
+    fitted points on their coordinates, weighted towards the nearest.
 
     Examples
     --------
@@ -193,13 +183,14 @@ class KernelLPP(GraphEmbedder):
     (5, 2)
     """
 
-    kernel: KernelName | KernelFunction = "rbf"
-    gamma: Positive | Literal["auto"] | None = "auto"
-    degree: PositiveInt = 3
-    coef0: float = 1.0
-    variance: PositiveShare = 1.0
-    weights: Literal["heat", "binary"] = "heat"
-    bandwidth: Positive | Literal["auto"] = "auto"
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    kernel: KernelName | KernelFunction = parameter(KERNEL_TEXT, default="rbf")
+    gamma: Positive | Literal["auto"] | None = parameter(GAMMA_TEXT, default="auto")
+    degree: PositiveInt = parameter(DEGREE_TEXT, default=3)
+    coef0: float = parameter(COEF0_TEXT, default=1.0)
+    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
+    weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
+    bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
 
     _invertible = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.parameters import NonNegative, PositiveInt, PositiveShare, Sizes
+from manifoldry._core.parameters import NonNegative, PositiveInt, PositiveShare, Sizes, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray, Stop, Trace
@@ -34,34 +34,14 @@ from manifoldry.methods._base._chunks import BlockFit
 )
 @estimator
 class MultilinearPCA(Embedder):
-    r"""Multilinear principal component analysis.
+    r"""Reduce images or other tensors by a projection of each mode, if there are few rows for PCA.
 
     .. math:: \max_{U_1, \dots, U_M} \sum_i \| (\mathcal X_i - \overline{\mathcal X})
               \times_1 U_1^T \dots \times_M U_M^T \|^2, \qquad U_m^T U_m = I
 
     Rows are tensors :math:`\mathcal X_i` of a given shape, flattened with the last mode fastest. The projections of the
-    modes are found in turn, from those of the higher-order singular value decomposition on. Coordinates
-    are the entries of the projected tensors of largest variance. One mode gives PCA.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of entries of the projected tensors that are kept.
-    shape : tuple of int, optional
-        Shape of a row, (height, width) of an image; by default one mode, that is PCA.
-    ranks : tuple of int, optional
-        Directions kept along each mode; by default as many as keep the share ``variance`` of the scatter of each mode
-        alone, and no fewer than ``n_components`` together.
-    variance : float
-        That share.
-    max_iter : int
-        Maximum number of rounds over the modes.
-    tol : float
-        The iteration stops when the captured share of the scatter rises by less than this.
-    random_state
-        Ignored: nothing is random.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the projections found so far.
+    modes are optimized in turn, starting from the higher-order singular value decomposition. Coordinates are the
+    entries of the projected tensors with the largest variance. One mode gives PCA.
 
     Attributes
     ----------
@@ -74,17 +54,23 @@ class MultilinearPCA(Embedder):
     core_indices_ : ndarray of shape (number of directions, number of modes)
         Which direction of each mode a coordinate is the product of.
     mean_ : ndarray of shape (n_features,)
+        The mean of the rows.
     trace_ : Trace
         Share of the scatter in the projected tensors, at the start and after each round; never falling.
     diagnostics_ : dict
         Seconds, ``ranks``, the share of the scatter ``captured`` by the projected tensors and ``kept`` by the
-        coordinates, and ``n_parameters``: the numbers in all :math:`U_m`; PCA has n_components times n_features.
+        coordinates, and ``n_parameters``: the number of entries of all :math:`U_m`; PCA has n_components times
+        n_features.
+
+    See Also
+    --------
+    PCA : rows enough for their number of entries.
+    NMF : parts that add up.
 
     Notes
     -----
-    The coordinates depend on the shape, so a rotation of the columns changes them, unless it rotates modes.
-
-    References: lu2008.
+    Nothing is random. The coordinates depend on the shape, so a rotation of the columns changes them, unless it rotates
+    modes.
 
     Examples
     --------
@@ -95,11 +81,24 @@ class MultilinearPCA(Embedder):
     ((1797, 10), [(8, 4), (8, 4)])
     """
 
-    shape: Sizes | None = None
-    ranks: Sizes | None = None
-    variance: PositiveShare = 0.97
-    max_iter: PositiveInt = 100
-    tol: NonNegative = 1e-10
+    n_components: PositiveInt = parameter(
+        "Number of entries of the projected tensors that are kept.", default=2, kw_only=False
+    )
+    shape: Sizes | None = parameter(
+        "Shape of a row, such as (height, width) of an image; None is one mode, that is PCA.", default=None
+    )
+    ranks: Sizes | None = parameter(
+        "Number of directions kept along each mode; None keeps the share ``variance`` of the scatter of each mode, "
+        "and at least ``n_components`` entries in total.",
+        default=None,
+    )
+    variance: PositiveShare = parameter(
+        "Share of the scatter of each mode that is kept if ``ranks`` is None.", default=0.97
+    )
+    max_iter: PositiveInt = parameter("Maximum number of rounds over the modes.", default=100)
+    tol: NonNegative = parameter(
+        "The iteration stops when the captured share of the scatter rises by less than this.", default=1e-10
+    )
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

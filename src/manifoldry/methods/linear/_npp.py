@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from manifoldry._core.parameters import NonNegative, PositiveShare
+from manifoldry._core.parameters import NonNegative, PositiveInt, PositiveShare, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray
@@ -17,6 +17,8 @@ from manifoldry._numerics.geometry.weights import alignment, reconstruction
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT, VARIANCE_TEXT, WEIGHT_REG_TEXT
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
@@ -28,7 +30,7 @@ _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
     papers=("he2005", "pang2005", "roweis2000"),
     gives=_GIVES,
     keeps="each point as the same combination of its neighbors, under an explicit linear map",
-    loses="distances and the shape of the whole: coordinates have unit variance",
+    loses="distances and the overall shape: coordinates have unit variance",
     use_when="locally linear embedding fits, the sheet is nearly flat, and new points need a map",
     fails_when="curved sheets; nearly as many features as points, when it overfits (set variance)",
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
@@ -36,36 +38,15 @@ _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 )
 @estimator
 class NPP(GraphEmbedder):
-    r"""Neighborhood preserving projection: locally linear embedding restricted to linear maps.
+    r"""Project linearly so that each point stays the same combination of its neighbors, for nearly flat sheets.
+
+    Neighborhood preserving projection is locally linear embedding restricted to linear maps:
 
     .. math:: \min_A \sum_i \Big\| A x_i - \sum_j w_{ij} A x_j \Big\|^2 , \qquad
               X^T M X\, a = \lambda\, X^T X\, a, \quad M = (I - W)^T (I - W) ,
 
     with the weights W that reconstruct every point from its neighbors and centered X. Also known as neighborhood
     preserving embedding. Coordinates are scaled as those of locally linear embedding, Y'Y = nI.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    reg : float
-        Regularization of the weights, relative to the trace of the local Gram matrix.
-    variance : float
-        Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
-        of the data are zero.
-    metric, metric_params
-        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
-        of the Euclidean points that have them.
-    search, symmetry, disconnected
-        As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
 
     Attributes
     ----------
@@ -83,9 +64,17 @@ class NPP(GraphEmbedder):
     diagnostics_ : dict
         Seconds, memory, components, bridges and the ``rank`` of the data.
 
+    See Also
+    --------
+    LLE : the same problem without the restriction to linear maps.
+    ONPP : orthonormal directions.
+    LinearLTSA : tangent coordinates.
+    LPP : keeps neighbors close.
+
     Notes
     -----
-    References: he2005, pang2005, roweis2000.
+    With precomputed distances, the map is one of the Euclidean points that have them. With ``disconnected="apart"``
+    every component has a map of its own.
 
     Examples
     --------
@@ -94,8 +83,9 @@ class NPP(GraphEmbedder):
     (2, 3)
     """
 
-    variance: PositiveShare = 1.0
-    reg: NonNegative = 0.001
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()
@@ -126,26 +116,13 @@ class NPP(GraphEmbedder):
 )
 @estimator
 class ONPP(GraphEmbedder):
-    r"""Orthogonal neighborhood preserving projection: `NPP` with orthonormal directions.
+    r"""Project orthogonally so that each point stays the same combination of its neighbors; nothing is stretched.
+
+    Orthogonal neighborhood preserving projection is `NPP` with orthonormal directions:
 
     .. math:: \min_{V^T V = I} \operatorname{tr}(V^T X^T M X V), \qquad X^T M X\, v = \lambda v ,
 
-    with M as in NPP. Directions that the data do not have (eigenvalue 0, coordinate 0) are left out beforehand.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    skip_first : bool
-        Leave out the direction of least error, as is the custom since locally linear embedding, where it is the
-        constant. Here it is an ordinary direction; False gives the true minimizer. If the data have no more than
-        ``n_components`` directions none is left out.
-    n_neighbors, radius, reg, variance, metric, metric_params, search, symmetry, disconnected
-        As in `NPP`.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
+    with M as in NPP. Directions in which the data does not vary (eigenvalue 0, coordinate 0) are left out beforehand.
 
     Attributes
     ----------
@@ -157,12 +134,21 @@ class ONPP(GraphEmbedder):
         The mean of the points.
     spectrum_ : Spectrum
         Eigenvalues, ascending, the skipped one in ``dropped``; the vectors are the projected points.
-    graph_, diagnostics_
-        As in `NPP`.
+    graph_ : NeighborGraph
+        The neighbor graph.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges and the ``rank`` of the data.
+
+    See Also
+    --------
+    NPP : without orthonormal directions.
+    DPP : keeps lengths instead of combinations.
+    PCA : keeps variance.
 
     Notes
     -----
-    References: kokiopoulou2007, roweis2000.
+    With precomputed distances, the map is one of the Euclidean points that have them. With ``disconnected="apart"``
+    every component has a map of its own.
 
     Examples
     --------
@@ -173,9 +159,15 @@ class ONPP(GraphEmbedder):
     True
     """
 
-    skip_first: bool = True
-    variance: PositiveShare = 1.0
-    reg: NonNegative = 0.001
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    skip_first: bool = parameter(
+        "Whether to leave out the direction of smallest error, as is the custom since locally linear embedding, "
+        "where it is the constant. Here it is an ordinary direction; False gives the true minimizer. If the data has "
+        "at most ``n_components`` directions none is left out.",
+        default=True,
+    )
+    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()
@@ -218,25 +210,16 @@ class ONPP(GraphEmbedder):
 )
 @estimator
 class LinearLTSA(GraphEmbedder):
-    r"""Linear local tangent space alignment: `LTSA` restricted to linear maps.
+    r"""Project linearly onto coordinates that are affine in every tangent plane, for nearly flat, noisy sheets.
+
+    Linear local tangent space alignment is `LTSA` restricted to linear maps:
 
     .. math:: X^T B X\, a = \lambda\, X^T X\, a, \qquad
               B = \sum_i S_i (I - G_i G_i^T) S_i^T, \quad G_i = [1/\sqrt{s}, V_i] ,
 
     where X is centered, :math:`V_i` are the unit tangent coordinates of the s points of neighborhood i (the point
-    and its neighbors), and :math:`S_i` puts them at their places. The eigenvalue of a coordinate of unit norm is
-    what of it no tangent plane explains.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension, of the tangent planes too.
-    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
-        As in `NPP`; more neighbors than dimensions are needed for tangent planes to say anything.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
+    and its neighbors), and :math:`S_i` selects their rows. The eigenvalue of a coordinate of unit norm is the part
+    of it that no tangent plane explains.
 
     Attributes
     ----------
@@ -248,12 +231,20 @@ class LinearLTSA(GraphEmbedder):
         The mean of the points.
     spectrum_ : Spectrum
         Eigenvalues, ascending, zero for flat data; the vectors are the projected points.
-    graph_, diagnostics_
-        As in `NPP`.
+    graph_ : NeighborGraph
+        The neighbor graph.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges and the ``rank`` of the data.
+
+    See Also
+    --------
+    LTSA : the same problem without the restriction to linear maps.
+    NPP : keeps combinations of neighbors.
 
     Notes
     -----
-    References: zhang2007, zhang2004.
+    With precomputed distances, the map is one of the Euclidean points that have them. With ``disconnected="apart"``
+    every component has a map of its own.
 
     Examples
     --------
@@ -262,7 +253,13 @@ class LinearLTSA(GraphEmbedder):
     (2, 3)
     """
 
-    variance: PositiveShare = 1.0
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    n_components: PositiveInt = parameter(
+        "Dimension of the embedding and of the tangent planes; each point needs more neighbors than that.",
+        default=2,
+        kw_only=False,
+    )
+    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

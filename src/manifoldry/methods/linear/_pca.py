@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,13 +18,12 @@ from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.threads import blas_threads_for, one_blas_thread
 from manifoldry._core.values import Array, FloatArray
+from manifoldry._core.warnings import EmbeddingWarning, warn
 from manifoldry._numerics.geometry.principal import descending_eigh
-from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks
+from manifoldry.data._chunked import BlockSample, RowBlocks
 from manifoldry.data._chunked.sampling import RowMoments, merged_moments, row_moments
 from manifoldry.methods._base._advice import N_CURVE_DIMENSIONS, variance_left_over
 from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._incremental import kept_moments
-from manifoldry.methods._base._input import as_table
 from manifoldry.methods._base._wrapped import Wrapped, WrappedSpectral
 
 
@@ -54,51 +53,69 @@ _ONE_SEED = {"n_components": 2, "random_state": 0}
     gives=("transform", "inverse", "spectrum"),
     keeps="as much variance as a linear map can",
     loses="everything curved; directions of small variance",
-    use_when="first look, noise reduction before another method, a baseline for all others",
-    fails_when="the data are curved, or a few outliers have most of the variance",
+    use_when="you take a first look, reduce noise before another method, or need a baseline",
+    fails_when="the data is curved, or a few outliers have most of the variance",
     cost="O(n p min(n, p)), less for few components",
     test_params=_ONE_SEED,
     wrapped=True,
 )
-class PCA(WrappedSpectral, decomposition.PCA):
-    r"""Principal component analysis, scikit-learn's.
+class PCA(WrappedSpectral, wraps=decomposition.PCA):
+    r"""Project linearly onto the directions of largest variance: the first look at data, and the baseline.
+
+    Principal component analysis is computed by scikit-learn:
 
     .. math:: \max_{W^T W = I} \operatorname{tr} W^T \Sigma W, \qquad y = W^T (x - \overline{x})
 
     `score` and `score_samples` give the likelihood of probabilistic PCA: of new points under a Gaussian with
     covariance :math:`W (\Lambda - s^2 I) W^T + s^2 I`, where :math:`s^2` is the mean of the variances left out.
 
-    Rows in blocks, of a stream or a Dask collection, are all taken account of: a pass adds up their covariance, in
-    double precision, and its eigenvectors are the components, whatever ``svd_solver`` says.
+    A fit to chunked data uses all rows: one pass adds up their covariance in double precision, and its eigenvectors are
+    the components, whatever ``svd_solver`` is.
 
     Parameters
     ----------
-    n_components : int, float, "mle" or None
-        Target dimension, 2 by default as for all methods (scikit-learn keeps all). A number below 1 is the share of
-        variance to keep; None keeps all components.
-    whiten : bool
-        Divide the scores by their standard deviations.
-    svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}
-        Algorithm of the decomposition.
-    copy, tol, iterated_power, n_oversamples, power_iteration_normalizer, random_state
-        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+    n_components : int, float, "mle" or None, default=2
+        Dimension of the embedding; a number below 1 is the share of the variance to keep, "mle" estimates the
+        dimension, and None keeps all components (scikit-learn's default).
+    copy : bool, default=True
+        Whether to leave ``X`` unchanged; False may overwrite it.
+    whiten : bool, default=False
+        Whether to divide the scores by their standard deviations.
+    svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}, default="auto"
+        Algorithm of the decomposition; "auto" chooses by the shape of the data and the number of components.
+    tol : float, default=0.0
+        Tolerance for the singular values of the "arpack" solver.
+    iterated_power : int or "auto", default="auto"
+        Number of power iterations of the "randomized" solver.
+    n_oversamples : int, default=10
+        Number of additional random vectors of the "randomized" solver, for a better condition.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
+        Normalization between the power iterations of the "randomized" solver.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator; scikit-learn's own default is None.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores; of rows in blocks those of the sample. After `partial_fit` there are neither these nor a spectrum,
-        as the rows are gone.
+        The scores; for chunked data those of the sample. After `partial_fit` there are neither scores nor a spectrum,
+        because the rows are not kept.
     spectrum_ : Spectrum
-        Squared singular values of the centered data, with the normalized scores as vectors. Of rows in blocks values
-        and residuals are of all rows, and vectors have the entries of the sample only: they are shorter than 1.
+        Squared singular values of the centered data, with the normalized scores as vectors. For chunked data values and
+        residuals are those of all rows, and vectors have the entries of the sample only: their norm is below 1.
     components_, mean_, explained_variance_, noise_variance_
-        As in scikit-learn, with its other attributes.
+        Directions, mean of the rows, variance along each direction, mean variance of the directions left out; with
+        the other attributes of scikit-learn's class.
     diagnostics_ : dict
         Seconds.
 
-    Notes
-    -----
-    References: pearson1901, tipping1999.
+    See Also
+    --------
+    IncrementalPCA : rows in batches.
+    KernelPCA : nonlinear components.
+    RobustPCA : corrupted entries.
+    L1PCA : outlying rows.
+    ProbabilisticPCA : missing entries.
+    SparsePCA : components of few columns.
 
     Examples
     --------
@@ -108,11 +125,13 @@ class PCA(WrappedSpectral, decomposition.PCA):
     ((300, 2), 2)
     """
 
+    n_samples_: int
+    n_components_: int
+
     _blockwise = BlockFit("whole")
 
-    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+    def _fit_chunked(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
         self._validate_params()
-        sample = replace(sample, rows=self._checked(sample.rows))
         p = blocks.n_features
         levels = (sample.n_rows // blocks.block_rows + 1).bit_length()
         run.announce("scatter of all columns", 8 * p**2 * (levels + 3), "fit IncrementalPCA, or fewer columns")
@@ -123,7 +142,7 @@ class PCA(WrappedSpectral, decomposition.PCA):
             self._set_components(moments, values, vectors, blocks.dtype)
             residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
         left_over = np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
-        self._keep_whole(sample, values, residuals, left_over, run)
+        self._keep_chunked(sample, values, residuals, left_over, run)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Update the components by a batch of rows: to those of all rows so far, exact but for rounding.
@@ -142,9 +161,11 @@ class PCA(WrappedSpectral, decomposition.PCA):
         self : estimator
             Without ``embedding_``, ``spectrum_`` and ``diagnostics_``: the rows are gone.
         """
-        before = kept_moments(self)
+        self._check_in_memory("partial_fit", X)
+        before = self._earlier_moments()
+        self._check_declared()
         self._validate_params()
-        rows = self._checked(X) if before is None else self._validated(X, reset=False)
+        rows = self._validated(X, reset=before is None)
         dtype = rows.dtype if before is None else np.result_type(rows.dtype, self.mean_.dtype)
         moments = row_moments(rows, 0, self._run())
         moments = moments if before is None else merged_moments(before, moments)
@@ -155,9 +176,29 @@ class PCA(WrappedSpectral, decomposition.PCA):
         self._moments, self._asked = moments, self.n_components
         return self
 
-    def _checked(self, X: Any) -> Any:
-        self.__dict__.pop("_moments", None)  # of rows before this fit
-        return super()._checked(X)
+    def _earlier_moments(self) -> RowMoments | None:
+        """Return the moments of the batches so far, None before the first.
+
+        A change of ``n_components`` is an error. A model that was fitted at once has no moments, which is a warning.
+        """
+        before: RowMoments | None = self.__dict__.get("_moments")
+        if before is None and hasattr(self, "components_"):
+            warn(
+                f"{type(self).__name__}.fit kept no moments of its {self.n_samples_} rows, so partial_fit begins anew "
+                "with this batch: for components of all rows call it with every batch, from the first on.",
+                EmbeddingWarning,
+            )
+        if before is not None and self._asked != self.n_components:
+            raise ValueError(
+                f"The batches so far were taken with n_components={self._asked}; got {self.n_components}: set it back, "
+                "or begin with another PCA."
+            )
+        return before
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        if reset:
+            self.__dict__.pop("_moments", None)  # of rows before this fit
+        return super()._validated(X, reset=reset)
 
     def _set_components(self, moments: RowMoments, values: FloatArray, vectors: FloatArray, dtype: Any) -> None:
         """Set scikit-learn's attributes by the eigenpairs of the scatter, as its own solver by covariance does."""
@@ -207,43 +248,43 @@ def _gram_residuals(scatter: FloatArray, vectors: FloatArray, values: FloatArray
     keeps="as much variance as a linear map can, nearly",
     loses="everything curved; a little precision at each batch",
     use_when="PCA fits but the rows come in batches or do not fit into memory",
-    fails_when="the data are curved, or batches are smaller than the number of components",
-    cost="O(p k) memory beside one batch",
+    fails_when="the data is curved, or batches are smaller than the number of components",
+    cost="O(p k) memory in addition to one batch",
     test_params={"n_components": 2},
     wrapped=True,
 )
-class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
-    r"""Principal components updated batch by batch, scikit-learn's.
+class IncrementalPCA(WrappedSpectral, wraps=decomposition.IncrementalPCA):
+    r"""Compute principal components batch by batch, if the rows do not fit into memory.
 
-    A batch is decomposed together with the components found so far, scaled by their singular values. Exact
-    for one batch, and whenever nothing is cut off. Rows in blocks, of a stream or a Dask collection, are all taken, in
-    the same batches as those of an array and one after the other.
+    Principal components are updated by scikit-learn. A batch is decomposed together with the components found so far,
+    scaled by their singular values. Exact for one batch, and whenever nothing is cut off. A fit to chunked data uses
+    all rows, in the same batches as those of an array and one after the other.
 
     Parameters
     ----------
-    n_components : int or None
-        Target dimension, 2 by default; None keeps all components.
-    whiten : bool
-        Divide the scores by their standard deviations.
-    batch_size : int, optional
-        Rows per batch; by default five times the number of columns.
-    copy
-        As in scikit-learn.
+    n_components : int or None, default=2
+        Dimension of the embedding; None keeps all components (scikit-learn's default).
+    whiten : bool, default=False
+        Whether to divide the scores by their standard deviations.
+    copy : bool, default=True
+        Whether to leave ``X`` unchanged; False may overwrite it.
+    batch_size : int or None, default=None
+        Number of rows per batch; None is five times the number of columns.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores; of rows in blocks those of the sample. After `partial_fit` there are neither these nor a spectrum,
-        as the rows are gone.
+        The scores; for chunked data those of the sample. After `partial_fit` there are neither scores nor a spectrum,
+        because the rows are not kept.
     spectrum_ : Spectrum
-        Squared singular values as updated; the residuals measure the error of the updates. Of rows in blocks vectors
-        have the entries of the sample only, and residuals are not known (NaN).
+        Squared singular values as updated; the residuals measure the error of the updates. For chunked data
+        vectors have the entries of the sample only, and residuals are not known (NaN).
     diagnostics_ : dict
         Seconds.
 
-    Notes
-    -----
-    References: ross2008.
+    See Also
+    --------
+    PCA : all rows at once, exactly; also for chunked data.
 
     Examples
     --------
@@ -252,11 +293,14 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     (300, 2)
     """
 
+    whiten: bool
+    batch_size: int | None
+    singular_values_: FloatArray
+
     _blockwise = BlockFit("whole")
 
-    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+    def _fit_chunked(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
         self._validate_params()
-        sample = replace(sample, rows=self._checked(sample.rows))
         size = 5 * blocks.n_features if self.batch_size is None else self.batch_size
         least, whole = self.n_components or 1, size * math.ceil(blocks.block_rows / size)
         # The last batch is never smaller than the number of components, as in scikit-learn.
@@ -269,13 +313,17 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
                 setattr(self, name, value)
         self.batch_size_ = size
         values = np.square(self.singular_values_.astype(np.float64))
-        self._keep_whole(sample, values, np.full(len(values), np.nan), variance_left_over(sample.rows), run)
+        self._keep_chunked(sample, values, np.full(len(values), np.nan), variance_left_over(sample.rows), run)
 
     def partial_fit(self, X: Any, y: Any = None, check_input: bool = True) -> Self:
         """Update the components by a batch of rows."""
+        self._check_in_memory("partial_fit", X)
         for name in ("embedding_", "spectrum_", "diagnostics_"):
             self.__dict__.pop(name, None)
-        return super().partial_fit(X, y, check_input)
+        delegate = self._delegate(named=True)
+        delegate.partial_fit(X, y, check_input)
+        self._adopt(delegate)
+        return self
 
 
 @register(
@@ -285,27 +333,44 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     gives=("transform", "inverse"),
     keeps="variance, by directions that use few columns each",
     loses="orthogonality, and some variance to sparseness",
-    use_when="components must be read: which columns make them",
+    use_when="components must be interpretable: which columns form them",
     fails_when="the structure is spread over all columns",
     cost="a sparse regression per component and iteration",
     test_params={**_ONE_SEED, "alpha": 0.1},
     wrapped=True,
 )
-class SparsePCA(Wrapped, decomposition.SparsePCA):
-    r"""Principal components with few non-zero loadings, scikit-learn's.
+class SparsePCA(Wrapped, wraps=decomposition.SparsePCA):
+    r"""Find principal components with few non-zero loadings, if components must be interpretable.
+
+    scikit-learn solves
 
     .. math:: \min_{U, V} \tfrac12 \| X_c - U V \|_F^2 + \alpha \|V\|_1, \qquad \|u_k\| \le 1
 
     Parameters
     ----------
-    n_components : int or None
-        Target dimension, 2 by default; None keeps all components.
-    alpha : float
-        Weight of sparseness, in the unit of X.
-    ridge_alpha : float
-        Ridge of the regression that places points.
-    max_iter, tol, method, n_jobs, U_init, V_init, verbose, random_state
-        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+    n_components : int or None, default=2
+        Dimension of the embedding; None keeps all components (scikit-learn's default).
+    alpha : float, default=1
+        Weight of sparseness, in the unit of X: larger values give sparser components.
+    ridge_alpha : float, default=0.01
+        Ridge of the regression that computes the scores.
+    max_iter : int, default=1000
+        Maximum number of iterations.
+    tol : float, default=1e-08
+        The iteration stops when the objective decreases by less than this share.
+    method : {"lars", "cd"}, default="lars"
+        Algorithm of the sparse regression: least-angle regression, which is faster for sparse components, or coordinate
+        descent.
+    n_jobs : int or None, default=None
+        Number of parallel jobs of scikit-learn.
+    U_init : array of shape (n_samples, n_components) or None, default=None
+        Scores at the start.
+    V_init : array of shape (n_components, n_features) or None, default=None
+        Components at the start.
+    verbose : bool or int, default=False
+        Whether to print progress; larger numbers print more.
+    random_state : int, numpy Generator or RandomState or None, default=0
+        Seed or random generator; scikit-learn's own default is None.
 
     Attributes
     ----------
@@ -316,12 +381,15 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     diagnostics_ : dict
         Seconds.
 
+    See Also
+    --------
+    PCA : dense components of largest variance.
+    NMF : parts that add up.
+
     Notes
     -----
-    The result depends on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by less than 0.1 or more
-    than 10.
-
-    References: zou2006, jenatton2009.
+    The result depends on the unit of X; ``diagnostics_["advice"]`` says so for data that varies by less than 0.1 or
+    more than 10.
 
     Examples
     --------
@@ -333,12 +401,8 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     _blockwise = BlockFit(n_rows=100_000)
     _unit_range = (0.1, 10.0)
 
-    def transform(self, X: Any) -> FloatArray:
-        """Place points by ridge regression on the components."""
-        if as_blocks(X) is not None:
-            return super().transform(X)
-        rows = as_table(X)
-        if rows.shape[:1] != (1,):
-            return super().transform(rows)
+    def _transform_rows(self, delegate: Any, rows: Any) -> Any:
+        if rows.shape[0] > 1:
+            return delegate.transform(rows)
         # scikit-learn returns one row without its axis; two rows keep it.
-        return super().transform(rows.iloc[[0, 0]] if hasattr(rows, "iloc") else rows[[0, 0]])[:1]
+        return delegate.transform(rows[[0, 0]])[:1]

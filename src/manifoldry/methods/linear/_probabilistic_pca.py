@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Stop, Trace
@@ -20,7 +20,7 @@ from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import GRAM_RANK_TOL, principal_directions
 from manifoldry.data._chunked import as_blocks
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit, map_blocks
+from manifoldry.methods._base._chunks import BlockFit
 
 
 @register(
@@ -31,60 +31,55 @@ from manifoldry.methods._base._chunks import BlockFit, map_blocks
     keeps="as much variance as a linear map can, and what it leaves out as noise",
     loses="everything curved; noise that differs between columns (FactorAnalysis has that)",
     use_when="entries are missing, or the question is how likely a new row is",
-    fails_when="the data are curved or in different units, or entries are missing because of what they would be",
-    cost="as PCA; with missing entries O(n p k^2) per iteration, some tens to hundreds of them",
+    fails_when="the data is curved or in different units, or entries are missing because of what they would be",
+    cost="as PCA; with missing entries O(n p k^2) per iteration, tens to hundreds of them",
     test_params={"n_components": 2},
 )
 @estimator
 class ProbabilisticPCA(Embedder):
-    r"""Probabilistic principal component analysis, for rows with missing entries (NaN) too.
+    r"""Fit a Gaussian around a linear subspace, if entries are missing (NaN) or likelihoods are needed.
+
+    Probabilistic principal component analysis maximizes the likelihood of
 
     .. math:: x = \mu + W z + \epsilon, \qquad z \sim N(0, I), \quad \epsilon \sim N(0, \sigma^2 I)
 
-    Without gaps the likelihood is largest at :math:`W = U_k (\Lambda_k - \sigma^2 I)^{1/2}`, with the leading
-    eigenpairs of the covariance, and :math:`\sigma^2` the mean of the other eigenvalues. With gaps expectation
-    maximization raises the likelihood of the entries that are there. Coordinates are the expected z given those.
-
-    Parameters
-    ----------
-    n_components : int
-        Number k of latent coordinates.
-    max_iter : int
-        Maximum number of iterations; without gaps one is enough.
-    tol : float
-        The iteration stops when the log-likelihood rises by less than this per entry.
-    random_state : int, Generator or None
-        Seed of `sample`.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the model reached so far.
+    Without missing entries the likelihood is largest at :math:`W = U_k (\Lambda_k - \sigma^2 I)^{1/2}`, with the
+    leading eigenpairs of the covariance, and :math:`\sigma^2` the mean of the other eigenvalues. With missing entries
+    expectation maximization raises the likelihood of the observed ones. Coordinates are the expected z given these.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Expected latent coordinates, :math:`(W^T W + \sigma^2 I)^{-1} W^T (x - \mu)` of rows without gaps; columns
-        of zeros beyond the rank.
+        Expected latent coordinates, :math:`(W^T W + \sigma^2 I)^{-1} W^T (x - \mu)` for complete rows;
+        columns of zeros beyond the rank.
     components_ : ndarray of shape (n_components, n_features)
         The loadings W, transposed: orthogonal rows, the longest first.
     mean_ : ndarray of shape (n_features,)
+        The mean :math:`\mu`.
     noise_variance_ : float
-        Sigma squared; zero if nothing is left beside the components.
+        The variance :math:`\sigma^2`; zero if the components explain everything.
     trace_ : Trace
-        Log-likelihood after each iteration, never falling, of rows in units of their standard deviation. Without gaps
-        there is one step, from a Gaussian without components to the best.
+        Log-likelihood after each iteration, never falling, of rows in units of their standard deviation. Without
+        missing entries there is one step, from a Gaussian without components to the best.
     diagnostics_ : dict
         Seconds, the share of entries ``missing``, and the mean ``log_likelihood`` of a row.
+
+    See Also
+    --------
+    PCA : no missing entries.
+    FactorAnalysis : noise that differs between columns.
+    MPPCA : a mixture of such Gaussians.
 
     Notes
     -----
     Entries must be missing for reasons that have nothing to do with their values, given the others. Columns that do
     not vary have no noise, and are left out of the density. With vanishing noise the coordinates are those of PCA, each
-    divided by its standard deviation. `inverse_transform` leads to the point of the subspace with given coordinates,
-    for rows without gaps the orthogonal projection, as in PCA. Rows in blocks must be without gaps.
+    divided by its standard deviation. `inverse_transform` returns the point of the subspace with given coordinates;
+    for complete rows it is the orthogonal projection, as in PCA. Chunked data must be complete. The seed is that of
+    `sample`.
 
-    The noise is the same in all columns, so those in different units must be scaled first; StandardScaler leaves gaps
-    as they are.
-
-    References: tipping1999, roweis1998, liu1998.
+    The noise is the same in all columns, so those in different units must be scaled first; StandardScaler keeps
+    missing entries.
 
     Examples
     --------
@@ -98,8 +93,13 @@ class ProbabilisticPCA(Embedder):
     True
     """
 
-    max_iter: PositiveInt = 1000
-    tol: Positive = 1e-08
+    n_components: PositiveInt = parameter("Number k of latent coordinates.", default=2, kw_only=False)
+    max_iter: PositiveInt = parameter(
+        "Maximum number of iterations; one is enough if nothing is missing.", default=1000
+    )
+    tol: Positive = parameter(
+        "The iteration stops when the log-likelihood rises by less than this per entry.", default=1e-08
+    )
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()
@@ -141,7 +141,7 @@ class ProbabilisticPCA(Embedder):
             )
         blocks = as_blocks(X)
         if blocks is not None:
-            mapped: FloatArray = map_blocks(self, "score_samples", blocks)
+            mapped: FloatArray = self._map_chunks("score_samples", blocks)
             return mapped
         densities: FloatArray = self._extension.log_density(dense(self._validated(X, reset=False)))
         return densities

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Stop, Trace
@@ -17,6 +17,7 @@ from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import centered_rows, whitened_rows
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import STEPS_TEXT
 
 GAUSSIAN_LOGCOSH = 0.37456720749143
 """E log cosh of a standard Gaussian, by quadrature."""
@@ -56,30 +57,15 @@ CONTRASTS: Mapping[str, Contrast] = {"negentropy": _log_cosh, "kurtosis": _fourt
 )
 @estimator
 class ProjectionPursuit(Embedder):
-    r"""Projections of largest non-Gaussianity, one after the other.
+    r"""Find the linear views farthest from Gaussian, if structure hides in directions of small variance.
 
-    .. math:: \max_{\|w\| = 1} \left( E\, G(w^T z) - E\, G(\nu) \right)^2, \qquad w \perp \text{those before},
+    Directions are found one after the other:
+
+    .. math:: \max_{\|w\| = 1} \left( E\, G(w^T z) - E\, G(\nu) \right)^2, \qquad w \perp \text{previous ones},
 
     for whitened points z and a Gaussian :math:`\nu`; G is log cosh (an approximation of negentropy) or the fourth
     power (kurtosis). A fixed-point step, :math:`w \leftarrow E\, z g(w^T z) - w\, E\, g'(w^T z)` with :math:`g = G'`,
-    is taken where it raises the index, a step along the gradient elsewhere. Of several starts the best is kept.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of directions.
-    index : {"negentropy", "kurtosis"}
-        What is maximized: negentropy is robust, kurtosis is led by the tails.
-    n_init : int
-        Number of random starts per direction.
-    max_iter : int
-        Maximum number of iterations per start.
-    tol : float
-        The iteration stops when the direction turns by less than this angle.
-    random_state : int, Generator or None
-        Seed of the starts.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the directions found so far.
+    is taken where it raises the index, a step along the gradient elsewhere. The best of several starts is kept.
 
     Attributes
     ----------
@@ -88,17 +74,21 @@ class ProjectionPursuit(Embedder):
     components_ : ndarray of shape (n_components, n_features)
         ``embedding_ = (X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)
+        The mean of the rows.
     trace_ : Trace
         Sum of the indices of all columns after each iteration; never falling.
     diagnostics_ : dict
         Seconds, and the ``index`` of each column.
 
+    See Also
+    --------
+    FastICA : independent sources of a mixture.
+    PCA : directions of large variance.
+
     Notes
     -----
-    Affine maps of the data leave the result as it is: the starts are random combinations of the points themselves,
+    Affine maps of the data do not change the result: the starts are random combinations of the points themselves,
     in the order of their distance from the mean after whitening.
-
-    References: friedman1974, huber1985, hyvarinen1999.
 
     Examples
     --------
@@ -112,10 +102,13 @@ class ProjectionPursuit(Embedder):
     3
     """
 
-    index: Literal["negentropy", "kurtosis"] = "negentropy"
-    n_init: PositiveInt = 20
-    max_iter: PositiveInt = 200
-    tol: Positive = 1e-08
+    n_components: PositiveInt = parameter("Number of directions.", default=2, kw_only=False)
+    index: Literal["negentropy", "kurtosis"] = parameter(
+        "What is maximized: negentropy is robust, kurtosis is dominated by the tails.", default="negentropy"
+    )
+    n_init: PositiveInt = parameter("Number of random starts per direction.", default=20)
+    max_iter: PositiveInt = parameter(STEPS_TEXT, default=200)
+    tol: Positive = parameter("The iteration stops when the direction turns by less than this angle.", default=1e-08)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

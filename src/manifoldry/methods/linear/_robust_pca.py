@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.threads import blas_threads_for
@@ -18,6 +18,7 @@ from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import principal_directions
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import MAX_ITER_TEXT
 
 CLAIM = (
     "no decomposition of this table has a smaller sum of nuclear norm and weighted errors (whether its parts are the "
@@ -58,36 +59,23 @@ one error of 1e6 (share 1e-3) is right to 1e-3, with one of 1e8 (share 0.1) to 0
     gives=("transform", "inverse", "trace", "certificate"),
     keeps="the subspace of most rows, though some entries are grossly wrong",
     loses="everything curved; small noise, which is shared out between both parts",
-    use_when="single entries are corrupted: salt, glare, occlusion, typing errors",
+    use_when="individual entries are corrupted: salt, glare, occlusion, typing errors",
     fails_when="errors fill whole rows or columns, columns are few or in different units, or there is no low rank",
-    cost="a decomposition as for PCA per iteration, some hundred, then each row by itself; six tables of memory",
+    cost="a decomposition as for PCA per iteration, a few hundred, then each row by itself; six tables of memory",
     test_params={"n_components": 2},
 )
 @estimator
 class RobustPCA(Embedder):
-    r"""Robust principal component analysis by principal component pursuit.
+    r"""Separate a table into a low-rank part and sparse errors, if individual entries are corrupted.
+
+    Principal component pursuit solves
 
     .. math:: \min_{\mu, L, S} \|L\|_* + \lambda \|S\|_1 \qquad \text{such that} \qquad 1 \mu^T + L + S = X
 
-    with the nuclear norm, the sum of singular values. The offset is free and found with the rest, so that a shift of
-    the data changes nothing. Where L has low rank and is spread over its entries, and S has few entries of any size
-    at places without pattern, both are recovered exactly. The program is convex, and solved with a proof.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of principal components of L that are kept; L itself has the rank that the program gives it.
-    weight : float or "auto"
-        Lambda; "auto" is one over the root of the number of rows, or of columns that vary if they are more, which is
-        right whatever the share of errors. A large one finds none and gives PCA.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        The relative gap between value and bound at which the iteration stops.
-    random_state
-        Ignored: nothing is random.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the best decomposition so far.
+    with the nuclear norm, the sum of singular values. The offset is free and part of the solution, so that a
+    shift of the data changes nothing. If L has low rank and is spread over its entries, and S has few entries of any
+    size at positions without pattern, both are recovered exactly. The program is convex, and its solution is proven
+    optimal.
 
     Attributes
     ----------
@@ -102,32 +90,36 @@ class RobustPCA(Embedder):
     mean_ : ndarray of shape (n_features,)
         The offset.
     singular_values_ : ndarray of shape (rank,)
-        Those of L.
+        Singular values of L.
     certificate_ : Certificate
-        Of the program, not of the recovery: the value reached and the bound of a feasible point of the dual,
-        :math:`\max \langle X, Z \rangle` over :math:`1^T Z = 0, \|Z\|_2 \leq 1, |z_{ij}| \leq \lambda`.
+        Certificate of the program, not of the recovery: the value reached and the bound of a feasible point of the
+        dual, :math:`\max \langle X, Z \rangle` over :math:`1^T Z = 0, \|Z\|_2 \leq 1, |z_{ij}| \leq \lambda`.
     trace_ : Trace
         The best value after each iteration.
     diagnostics_ : dict
-        Seconds, the ``weight`` used, the ``rank`` of L; ``error_share``: that of entries of S above a thousandth of the
-        table's root mean square, nearly all with noise; and ``gross_share``: that of the entries with four fifths of
-        the squares of S. Where these are few, ``dimension`` and ``figures`` are those of ``low_rank_``. Where rank or
-        errors are too many for both parts to be the true ones, that is among ``remarks`` or ``advice``.
+        Seconds, the ``weight`` used, the ``rank`` of L; ``error_share``: the share of entries of S above a thousandth
+        of the table's root mean square, nearly all with noise; and ``gross_share``: the share of entries that hold
+        four fifths of the squares of S. If these are few, ``dimension`` and ``figures`` are those of ``low_rank_``. If
+        rank or errors are too large for both parts to be the true ones, ``remarks`` or ``advice`` say so.
+
+    See Also
+    --------
+    L1PCA : entire rows that lie far away.
+    PCA : clean tables.
+    ProbabilisticPCA : missing instead of wrong entries.
 
     Notes
     -----
-    A new row is placed by the pursuit's own problem for one row, with the fitted directions and singular values:
-    :math:`\min_c \lambda \|x - \mu - V c\|_1 + \frac12 \sum_k c_k^2 / \sigma_k`, of which fitted rows are solutions.
-    `inverse_transform` is linear.
+    A new row is embedded by solving the problem of one row, with the fitted directions and singular values:
+    :math:`\min_c \lambda \|x - \mu - V c\|_1 + \frac12 \sum_k c_k^2 / \sigma_k`, whose solutions fitted rows are.
+    `inverse_transform` is linear. Nothing is random.
 
-    With noise L has a higher rank than the table without it; its ``singular_values_`` tell which directions count. An
+    With noise L has a higher rank than the table without it; its ``singular_values_`` show which directions matter. An
     error counts by its size, so columns in different units must be scaled first, robustly (RobustScaler), as errors
     move standard deviations.
 
-    Errors belong to columns. So the result follows the columns in any order and sign, but not a rotation, which spreads
-    an error over all of them.
-
-    References: candes2011, lin2010.
+    Errors belong to columns: the result follows their order and signs, but not a rotation, which spreads an error over
+    all of them.
 
     Examples
     --------
@@ -141,9 +133,19 @@ class RobustPCA(Embedder):
     (True, 'proven optimal')
     """
 
-    weight: Positive | Literal["auto"] = "auto"
-    max_iter: PositiveInt = 2000
-    tol: Positive = 1e-05
+    n_components: PositiveInt = parameter(
+        "Number of principal components of L that are kept; L itself has the rank that the program gives it.",
+        default=2,
+        kw_only=False,
+    )
+    weight: Positive | Literal["auto"] = parameter(
+        r'Weight :math:`\lambda` of the errors; "auto" is one over the root of the number of rows, or of varying '
+        "columns if there are more, which is right whatever the share of errors. A large weight finds no errors and "
+        "gives PCA.",
+        default="auto",
+    )
+    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=2000)
+    tol: Positive = parameter("Relative gap between value and bound at which the iteration stops.", default=1e-05)
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from manifoldry._core.parameters import Fraction, NonNegative
+from manifoldry._core.parameters import Fraction, NonNegative, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph
@@ -29,7 +29,15 @@ from manifoldry.graph._operations import Policy, closed_groups
 from manifoldry.graph._sample import Sample
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
-from manifoldry.methods._base._incremental import Growth, add_rows
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._incremental import Growth, IncrementalMixin
+from manifoldry.methods._base._texts import (
+    DISTANCES_METRIC_TEXT,
+    PARTICIPATION_TEXT,
+    TARGET_METRIC_TEXT,
+    TARGET_WEIGHT_TEXT,
+    WEIGHT_REG_TEXT,
+)
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
@@ -67,50 +75,23 @@ def _aligned(
     gives=_GIVES,
     keeps="how each point lies among its neighbors, up to rotation, shift and scale",
     loses="sizes: coordinates are scaled to unit variance",
-    use_when="a smooth, evenly sampled sheet whose domain need not be convex",
+    use_when="the data is a smooth, evenly sampled sheet whose domain need not be convex",
     fails_when="uneven sampling, closed surfaces, noise; regularization bends flat sheets",
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     test_params=_TEST_PARAMS,
 )
 @estimator
-class LLE(GraphEmbedder):
-    r"""Locally linear embedding.
+class LLE(IncrementalMixin, GraphEmbedder):
+    r"""Embed a smooth, evenly sampled sheet so that each point stays the same combination of its neighbors.
+
+    Locally linear embedding solves
 
     .. math:: \min_Y \sum_i \Big\| y_i - \sum_{j \in N(i)} w_{ij} y_j \Big\|^2, \quad
               \tfrac1n Y^T Y = I,\; \sum_i y_i = 0 ,
 
     with the weights that reconstruct the points themselves best, :math:`\sum_j w_{ij} = 1`: the bottom eigenvectors of
-    :math:`(I - W)^T (I - W)` beside the constant.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the ``n_components + 1``
-        that the method needs are raised to that, with a warning.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    reg : float
-        Regularization of the weights, relative to the trace of the local Gram matrix. Towards 0 a flat sheet is
-        recovered exactly.
-    min_participation : float
-        An eigenvector carried by a smaller share of the points (its inverse participation ratio; outliers and small
-        clumps have such) becomes no coordinate: those points are put at weighted means of their neighbors, and the
-        eigenvectors of the others taken. 0 leaves all eigenvectors as they are.
-    metric, metric_params
-        As in scikit-learn, or "precomputed" for pairwise distances.
-    search, symmetry
-        As in `Isomap`.
-    disconnected : {"apart", "bridge", "largest", "raise"}
-        Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
-        embed the largest only (the other points get NaN), or raise an error.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`; "local_linearity", which only weighs edges, is refused.
-    target_metric, target_weight
-        As in `Isomap`: ``y`` changes who is a neighbor, the weights are those of the points.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
+    :math:`(I - W)^T (I - W)` after the constant. With a small ``reg`` a flat sheet is recovered exactly. Targets ``y``
+    change only who is a neighbor: the weights are those of the points.
 
     Attributes
     ----------
@@ -120,13 +101,18 @@ class LLE(GraphEmbedder):
         The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
     reconstruction_error_ : float
         The sum of the eigenvalues, as in scikit-learn.
-    graph_, diagnostics_
-        As in `Isomap`; ``local_variances`` is the share of the variance of neighborhoods that 1, 2, ...
-        dimensions do not explain, ``held_points`` how many points ``min_participation`` put among their neighbors.
+    graph_
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
+        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
+        replaced by weighted means of their neighbors.
 
-    Notes
-    -----
-    References: roweis2000, saul2003, deridder2003.
+    See Also
+    --------
+    ModifiedLLE : weights that are not unique.
+    NonnegativeLLE : weights that are shares.
+    LTSA : true to scale, the first local method to try.
+    NPP : a linear map.
 
     Examples
     --------
@@ -135,11 +121,12 @@ class LLE(GraphEmbedder):
     (300, 2)
     """
 
-    reg: NonNegative = 0.001
-    min_participation: Fraction = 0.02
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.0
+    target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
+    target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     reconstruction_error_: float = fitted()
 
@@ -166,7 +153,7 @@ class LLE(GraphEmbedder):
         self : estimator
             Graph and weights are those of the fit, eigenpairs to the solver's tolerance.
         """
-        return add_rows(self, X)
+        return self._update(X)
 
     def _unfold_grown(
         self, sample: Sample, n_components: int, run: Run, before: Growth | None
@@ -208,27 +195,29 @@ class LLE(GraphEmbedder):
 )
 @estimator
 class NonnegativeLLE(GraphEmbedder):
-    r"""Locally linear embedding with weights that are shares: :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1`.
+    r"""Embed a sheet by locally linear embedding with weights that are shares, as of mixtures.
 
-    Each point is projected onto the convex hull of its neighbors; then as `LLE`.
-
-    Parameters
-    ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
-        As in `LLE`.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
+    With weights :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1` each point is projected onto the convex hull of its
+    neighbors; the embedding then follows from the weights like that of `LLE`.
 
     Attributes
     ----------
-    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
-        As in `LLE`.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, Y'Y = nI.
+    spectrum_ : Spectrum
+        The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
+    reconstruction_error_ : float
+        The sum of the eigenvalues, as in scikit-learn.
+    graph_
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
+        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
+        replaced by weighted means of their neighbors.
 
-    Notes
-    -----
-    References: roweis2000, saul2003.
+    See Also
+    --------
+    LLE : weights of any sign.
+    ModifiedLLE : several weight vectors per point.
 
     Examples
     --------
@@ -237,8 +226,9 @@ class NonnegativeLLE(GraphEmbedder):
     (300, 2)
     """
 
-    reg: NonNegative = 0.001
-    min_participation: Fraction = 0.02
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
 
     reconstruction_error_: float = fitted()
@@ -273,30 +263,33 @@ class NonnegativeLLE(GraphEmbedder):
 )
 @estimator
 class ModifiedLLE(GraphEmbedder):
-    r"""Modified locally linear embedding: as many weight vectors per point as its neighborhood has spare directions.
+    r"""Embed a sheet with several weight vectors per point, if the weights of LLE are not unique.
+
+    Each point has as many weight vectors as its neighborhood has directions without variance:
 
     .. math:: \min_Y \sum_i \sum_{l=1}^{s_i} \Big\| y_i - \sum_j w^{(l)}_{ij} y_j \Big\|^2, \quad \tfrac1n Y^T Y = I .
 
     The weights of point i span the :math:`s_i` directions in which its neighborhood hardly varies, shifted by the
     regularized weights of `LLE`; where LLE's weights are one choice among many, these are all of them.
 
-    Parameters
-    ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
-        As in `LLE`.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
-
     Attributes
     ----------
-    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
-        As in `LLE`.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, Y'Y = nI.
+    spectrum_ : Spectrum
+        The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
+    reconstruction_error_ : float
+        The sum of the eigenvalues, as in scikit-learn.
+    graph_
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
+        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
+        replaced by weighted means of their neighbors.
 
-    Notes
-    -----
-    References: zhang2006.
+    See Also
+    --------
+    LLE : one weight vector per point.
+    LTSA : true to scale, by tangent planes.
 
     Examples
     --------
@@ -305,8 +298,9 @@ class ModifiedLLE(GraphEmbedder):
     (300, 2)
     """
 
-    reg: NonNegative = 0.001
-    min_participation: Fraction = 0.02
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
 
     reconstruction_error_: float = fitted()

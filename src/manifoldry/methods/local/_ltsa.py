@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from manifoldry._core.parameters import Fraction
+from manifoldry._core.parameters import Fraction, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding
 from manifoldry._numerics.eigen.localized import Aligned, aligned_eigenvectors
 from manifoldry._numerics.extension.local import embed_aligned, embed_principal
 from manifoldry._numerics.geometry.affinity import automatic_bandwidth, graph_affinity
-from manifoldry._numerics.geometry.isometry import is_surface
 from manifoldry._numerics.geometry.tangent import (
     MAX_LENGTH_ERROR,
     MAX_SCALE_MISFIT,
@@ -19,6 +18,7 @@ from manifoldry._numerics.geometry.tangent import (
     assemble,
     duplicates_laplacian,
     hessian_form,
+    is_surface,
     length_error,
     tangent_form,
     tangents,
@@ -28,6 +28,8 @@ from manifoldry.graph._operations import Policy
 from manifoldry.graph._sample import Sample
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT, PARTICIPATION_TEXT, TRUE_SCALE_TEXT
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -72,14 +74,16 @@ def _without_scale(error: float) -> str:
     gives=_GIVES,
     keeps="local distances: neighborhoods up to rigid motions, true to scale",
     loses="accuracy where neighborhoods are strongly curved or noisy",
-    use_when="a sheet that is locally flat, with holes or of any shape; the first local method to try",
+    use_when="the data is a locally flat sheet of any shape, with holes or not; the first local method to try",
     fails_when="fewer neighbors than the dimension needs, noise as large as the neighborhoods, closed surfaces",
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
 @estimator
 class LTSA(GraphEmbedder):
-    r"""Local tangent space alignment: coordinates that are affine in every tangent plane.
+    r"""Unfold a locally flat sheet of any shape, with holes too, by aligning tangent planes; true to scale.
+
+    Local tangent space alignment finds coordinates that are affine in every tangent plane:
 
     .. math:: \min_Y \sum_i \left\| H Y_i - V_i V_i^T H Y_i \right\|_F^2 , \quad Y^T Y = nI,
 
@@ -87,41 +91,26 @@ class LTSA(GraphEmbedder):
     (local principal components). The minimizer is the truth up to an affine map; the least-squares map from it to
     the tangent coordinates of all neighborhoods makes that map a rigid one.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the ``n_components + 1``
-        that the method needs are raised to that, with a warning.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    isometric : bool
-        Whether to set the coordinates to true scale where that is well determined; False leaves Y'Y = nI.
-    min_participation : float
-        As in `LLE`.
-    metric, metric_params
-        As in scikit-learn, or "precomputed" for pairwise distances.
-    search, symmetry, disconnected
-        As in `LLE`.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
-
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         Centered coordinates.
     spectrum_ : Spectrum
         Eigenpairs of the alignment matrix, ascending; zero for a flat sheet.
-    reconstruction_error_, graph_, diagnostics_
-        As in `LLE`; ``isometric`` is whether the scale is true: ``misfit``, how far one map is from explaining all
+    reconstruction_error_ : float
+        The sum of the eigenvalues.
+    graph_
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice, ``local_variances`` and ``held_points`` as of `LLE`.
+        ``isometric``: whether the scale is true, that is, ``misfit``, how far one map is from explaining all
         neighborhoods, is at most 0.5, and ``length_error``, which three of four edges do not exceed, at most 0.15.
 
-    Notes
-    -----
-    References: zhang2004.
+    See Also
+    --------
+    HessianEigenmaps : functions without curvature, for clean samples.
+    LLE : keeps combinations of neighbors.
+    IPA : noisy or large samples.
+    LinearLTSA : a linear map.
 
     Examples
     --------
@@ -132,8 +121,9 @@ class LTSA(GraphEmbedder):
     True
     """
 
-    isometric: bool = True
-    min_participation: Fraction = 0.02
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    isometric: bool = parameter(TRUE_SCALE_TEXT, default=True)
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
 
     reconstruction_error_: float = fitted()
@@ -162,14 +152,16 @@ class LTSA(GraphEmbedder):
     gives=_GIVES,
     keeps="local distances of any sheet isometric to an open connected domain, holes or not",
     loses="robustness: it estimates second derivatives",
-    use_when="a clean, well-sampled sheet of two or three dimensions, not convex",
+    use_when="the data is a clean, well-sampled sheet of two or three dimensions, not convex",
     fails_when="sparse or noisy samples; more than about four dimensions",
     cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbors",
     test_params={"n_components": 2, "n_neighbors": 7},
 )
 @estimator
 class HessianEigenmaps(GraphEmbedder):
-    r"""Hessian eigenmaps: functions without curvature in every tangent plane.
+    r"""Unfold a clean, well-sampled sheet of two or three dimensions, of any shape, by second derivatives.
+
+    Hessian eigenmaps are functions without curvature in every tangent plane:
 
     .. math:: \min_Y \sum_i \left\| H_i Y_i \right\|_F^2, \quad Y^T Y = nI,
 
@@ -177,30 +169,24 @@ class HessianEigenmaps(GraphEmbedder):
     constant and linear ones. On a sheet isometric to a connected open domain, the null space of the functional is
     spanned by the constant and the true coordinates.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the (d + 1)(d + 2) / 2
-        that d dimensions need are raised to that, with a warning.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    isometric, min_participation, metric, metric_params, search, symmetry, disconnected
-        As in `LTSA`.
-    edge_lengths, remove_short_circuits
-        As in `LLE`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`.
-
     Attributes
     ----------
-    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
-        As in `LTSA`.
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered coordinates.
+    spectrum_ : Spectrum
+        Eigenpairs of the sum of squared Hessians, ascending; zero for a flat sheet.
+    reconstruction_error_ : float
+        The sum of the eigenvalues.
+    graph_
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice, ``local_variances`` and ``held_points`` as of `LLE`.
+        ``isometric``: whether the scale is true, that is, ``misfit``, how far one map is from explaining all
+        neighborhoods, is at most 0.5, and ``length_error``, which three of four edges do not exceed, at most 0.15.
 
-    Notes
-    -----
-    References: donoho2003.
+    See Also
+    --------
+    LTSA : more robust, with fewer neighbors.
+    ModifiedLLE : several weight vectors per point.
 
     Examples
     --------
@@ -211,8 +197,9 @@ class HessianEigenmaps(GraphEmbedder):
     True
     """
 
-    isometric: bool = True
-    min_participation: Fraction = 0.02
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    isometric: bool = parameter(TRUE_SCALE_TEXT, default=True)
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
 
     reconstruction_error_: float = fitted()

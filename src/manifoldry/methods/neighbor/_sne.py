@@ -18,8 +18,12 @@ from manifoldry._numerics.descent.divergence import (
     minimize_divergence,
 )
 from manifoldry._numerics.descent.initialization import check_init
-from manifoldry._numerics.extension.divergence import DivergencePlacement
-from manifoldry._numerics.geometry.entropic import conditional_probabilities, negative_entropy, resolve_perplexities
+from manifoldry._numerics.extension.affinity import DivergencePlacement
+from manifoldry._numerics.geometry.neighbor_affinity import (
+    conditional_probabilities,
+    negative_entropy,
+    resolve_perplexities,
+)
 from manifoldry._numerics.patches.start import find_start, torn_share
 from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.graph._operations import list_neighbors
@@ -41,15 +45,17 @@ principal components is 0.58 and 0.46, 0.37 and 0.45, 0.03 and 0.25."""
     papers=("hinton2002",),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="each point's own neighbor probabilities: no neighborhood is given up for another",
-    loses="room: moderately far points crowd together, so clusters are not parted by gaps",
-    use_when="the neighbor probabilities of every single point count, outliers' too, or as a teacher of t-SNE",
+    loses="room: moderately far points crowd together, so clusters are not separated by gaps",
+    use_when="the neighbor probabilities of every individual point count, outliers included, or to teach t-SNE",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
     cost="as SymmetricSNE, with two sums of the repulsion an iteration",
     test_params={"n_components": 2, "max_iter": 500},
 )
 @estimator
 class SNE(NeighborEmbedding):
-    r"""Stochastic neighbor embedding: the sum of the points' own divergences.
+    r"""Embed points so that the neighbor probabilities of every individual point count equally, outliers included.
+
+    Stochastic neighbor embedding minimizes the sum of the divergences of the points:
 
     .. math:: \min_Y \frac1n \sum_i \sum_j p_{j|i} \ln \frac{p_{j|i}}{q_{j|i}}, \qquad
         p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}, \quad q_{j|i} \propto e^{-\|y_i - y_j\|^2} ,
@@ -57,47 +63,26 @@ class SNE(NeighborEmbedding):
     each normalized over j, with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity. The gradient
     of the sum is :math:`2 \sum_j (p_{j|i} - q_{j|i} + p_{i|j} - q_{i|j}) (y_i - y_j)`.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    perplexity : float, sequence of float or "auto"
-        Effective number of neighbors of each point, at least 1; of several, the probabilities are averaged. "auto" is
-        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
-    bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma` of all points or of each; then the perplexity only sets the number of listed neighbors.
-    n_neighbors : int or "auto"
-        Number of listed neighbors; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
-    learning_rate : float or "auto"
-        Step length for the gradient of the mean divergence; "auto" is n / 2, less for points of high degree.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        The descent has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
-        ``max_iter``.
-    init : {"auto", "ipa", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout, as in `TSNE`; all but "ipa" are scaled to a standard deviation of 0.1. "auto" is not "ipa"
-        where neighbors are listed across the sheets of the surface.
-    repulsion, accuracy, metric, metric_params, search, random_state, n_jobs, verbose, callback
-        As in `TSNE`.
-
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The layout, centered, in units of the root of twice its kernel's variance.
+        The layout, centered, in units of the root of twice the variance of its kernel.
     kl_divergence_ : float
         The mean divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities :math:`(p_{j|i} + p_{i|j}) / (2n)`.
     bandwidths_, graph_, trace_, n_iter_, diagnostics_
-        As in `TSNE`.
+
+    See Also
+    --------
+    TSNE : more room for clusters.
+    SymmetricSNE : one divergence of joint probabilities.
 
     Notes
     -----
-    New points minimize their own divergence against the frozen layout; a new point that coincides with a fitted one
-    takes its place.
-
-    References: hinton2002.
+    Initial layouts other than "ipa" are scaled to a standard deviation of 0.1; "auto" is not "ipa" if neighbors are
+    listed across the sheets of the surface. New points minimize their own divergence against the fixed layout; a new
+    point that coincides with a fitted one gets its coordinates.
 
     Examples
     --------
@@ -123,15 +108,17 @@ class SNE(NeighborEmbedding):
     papers=("vandermaaten2008", "hinton2002"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="the joint probabilities of being neighbors, near ones most",
-    loses="room: moderately far points crowd together, so clusters are not parted by gaps",
-    use_when="a smooth map of one connected cloud is wanted, without t-SNE's gaps",
+    loses="room: moderately far points crowd together, so clusters are not separated by gaps",
+    use_when="you want a smooth map of one connected cloud, without the gaps of t-SNE",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
     cost="O(n) an iteration by FFT (1-D, 2-D), O(n log n) by Barnes-Hut (3-D)",
     test_params={"n_components": 2, "max_iter": 500},
 )
 @estimator
 class SymmetricSNE(NeighborEmbedding):
-    r"""Symmetric SNE: one divergence between joint probabilities, Gaussian on both sides.
+    r"""Draw a smooth map of one connected cloud by joint neighbor probabilities, without the gaps of t-SNE.
+
+    Symmetric SNE minimizes one divergence between joint probabilities, Gaussian on both sides:
 
     .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
         p_{ij} = \frac{p_{j|i} + p_{i|j}}{2n}, \quad q_{ij} \propto e^{-\|y_i - y_j\|^2} ,
@@ -139,31 +126,25 @@ class SymmetricSNE(NeighborEmbedding):
     q normalized over all pairs. The gradient is :math:`4 \sum_j (p_{ij} - q_{ij}) (y_i - y_j)`. t-SNE is the same with
     a heavy-tailed q.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    perplexity, bandwidth, n_neighbors, learning_rate, max_iter, tol, repulsion, accuracy, init
-        As in `SNE`.
-    metric, metric_params, search, random_state, n_jobs, verbose, callback
-        As in `TSNE`.
-
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The layout, centered, in units of the root of twice its kernel's variance.
+        The layout, centered, in units of the root of twice the variance of its kernel.
     kl_divergence_ : float
         The divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
     bandwidths_, graph_, trace_, n_iter_, diagnostics_
-        As in `TSNE`.
+
+    See Also
+    --------
+    TSNE : heavy tails, which separate clusters.
+    SNE : the probabilities of every individual point.
 
     Notes
     -----
-    New points are placed as in `SNE`.
-
-    References: vandermaaten2008, hinton2002.
+    Initial layouts other than "ipa" are scaled to a standard deviation of 0.1. New points minimize their own divergence
+    against the fixed layout.
 
     Examples
     --------

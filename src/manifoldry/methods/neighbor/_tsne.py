@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from scipy.sparse import csr_array
 
-from manifoldry._core.parameters import NonNegativeInt, Positive, Range
+from manifoldry._core.parameters import NonNegativeInt, Positive, PositiveInt, Range, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray
@@ -18,8 +18,8 @@ from manifoldry._numerics.descent.divergence import (
     minimize_divergence,
 )
 from manifoldry._numerics.descent.initialization import check_init
-from manifoldry._numerics.extension.divergence import DivergencePlacement
-from manifoldry._numerics.geometry.entropic import (
+from manifoldry._numerics.extension.affinity import DivergencePlacement
+from manifoldry._numerics.geometry.neighbor_affinity import (
     conditional_probabilities,
     joint_probabilities,
     negative_entropy,
@@ -30,7 +30,8 @@ from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.graph._operations import list_neighbors
 from manifoldry.methods._base import estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._embedder import count_points
+from manifoldry.methods._base._embedder import Metric, count_points
+from manifoldry.methods._base._texts import DOF_TEXT, JOINT_METRIC_TEXT
 from manifoldry.methods.neighbor._parameters import NeighborEmbedding
 
 MAX_NEW_PERPLEXITY = 5.0
@@ -52,14 +53,16 @@ MAX_NEW_PERPLEXITY = 5.0
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a near neighbor of whom, better than any other map in the plane",
     loses="distances, densities and the arrangement of clusters: sizes and gaps in the picture mean little",
-    use_when="clusters and fine structure are to be seen in two dimensions",
+    use_when="clusters and fine structure should be visible in two dimensions",
     fails_when="distances in the map are read as distances, or more than three dimensions are wanted",
     cost="O(n) an iteration by FFT (1-D, 2-D), O(n log n) by Barnes-Hut (3-D): to a million points",
     test_params={"n_components": 2, "max_iter": 500},
 )
 @estimator
 class TSNE(NeighborEmbedding):
-    r"""t-distributed stochastic neighbor embedding.
+    r"""Draw clusters and fine structure in two dimensions: neighbors stay neighbors, distances are lost.
+
+    t-distributed stochastic neighbor embedding minimizes
 
     .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
         p_{ij} = \frac{p_{j|i} + p_{i|j}}{2n}, \quad
@@ -68,61 +71,6 @@ class TSNE(NeighborEmbedding):
 
     with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity over the listed neighbors of i, and q
     normalized over all pairs.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension; 1, 2 or 3 are fast, more need all pairs at each step.
-    perplexity : float, sequence of float or "auto"
-        Effective number of neighbors of each point, at least 1; of several, the probabilities are averaged. "auto" is
-        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
-    bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma` of all points or of each; then the perplexity only sets the number of listed neighbors.
-    n_neighbors : int or "auto"
-        Number of listed neighbors; "auto" is three times the (largest) perplexity.
-    dof : float
-        Degrees of freedom :math:`\nu` of the layout's kernel: below 1 clusters tighten and fine structure shows,
-        above 1 they spread; infinity would be `SymmetricSNE`.
-    early_exaggeration : float
-        Factor on the attraction in a first phase, in which clusters form; it ends early where the whole layout
-        collapses into one point.
-    early_exaggeration_iter : int or "auto"
-        Maximum number of iterations of that phase; "auto" is 250, or 0 from the start "ipa", which has its shape.
-    late_exaggeration : float
-        Factor on the attraction in a last phase; 1 for none. It separates clusters more.
-    late_exaggeration_iter : int
-        Number of iterations of that phase.
-    learning_rate : float or "auto"
-        Step length for the gradient of the divergence; "auto" is n / (2 exaggeration), less for points of high degree.
-    max_iter : int
-        Maximum number of iterations, those with exaggeration included.
-    tol : float
-        The main phase has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
-        ``max_iter``.
-    repulsion : {"auto", "exact", "barnes_hut", "fft"}
-        How the repulsion is summed: over all pairs, by Barnes-Hut (up to 3-D) or by FFT on a mesh (up to 2-D).
-    accuracy : float, optional
-        Relative error allowed to Barnes-Hut and FFT; 1e-2 if None.
-    init : {"auto", "ipa", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout. "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where the
-        divergence is least. "auto" is "ipa" where patches of rows (dense, Euclidean metric) fit together as a flat
-        surface of n_components dimensions, which takes up to a second to find out; else "pca" for rows, classical
-        scaling for distances, "spectral" for graphs. These, and a given array, are centered and scaled to a standard
-        deviation of 1e-4 of the widest column: the shape of an array counts, not its unit.
-    metric, metric_params
-        As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
-        "affinity": ``X`` holds the joint probabilities p themselves, symmetric, dense or sparse, up to a factor.
-    search : {"auto", "exact", "approximate"}
-        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
-    random_state : int, Generator or None
-        Seed of the initial layout and of an approximate search.
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-    verbose : bool
-        Report stages and progress, with the divergence, on the standard error stream.
-    callback : callable, optional
-        Called with a `Progress` after each iteration; a true result stops it. So does Ctrl-C, with a warning: the
-        layout reached so far is kept.
 
     Attributes
     ----------
@@ -133,26 +81,24 @@ class TSNE(NeighborEmbedding):
         estimated by the approximate repulsion.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
-    bandwidths_ : ndarray
-        The :math:`\sigma_i`, with a column for each perplexity if there are several; not of given affinities.
+    bandwidths_
     learning_rate_ : float
         The learning rate of the main phase.
-    graph_ : NeighborGraph
-        Each point's list of neighbors; not of given affinities.
-    trace_ : Trace
-        The divergence every 50 iterations, and why the descent ended.
-    n_iter_ : int
-        Number of iterations.
-    diagnostics_ : dict
-        Seconds, ``init``, ``repulsion``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal
-        distances).
+    graph_, trace_, n_iter_, diagnostics_
+
+    See Also
+    --------
+    UMAP : faster for many points, supervised.
+    SymmetricSNE : without heavy tails.
+    ParametricTSNE : a small map for streams of new rows.
+    IPA : true distances of a surface.
 
     Notes
     -----
-    A new point minimizes its own divergence against the frozen layout, with perplexity 5 at most; one that coincides
-    with a fitted point takes its place.
-
-    References: vandermaaten2008, vandermaaten2014, linderman2019, belkina2019, kobak2019, lee2015, policar2023.
+    ``max_iter`` includes the iterations with exaggeration. Initial layouts other than "ipa" are scaled to a standard
+    deviation of 1e-4 of the widest column. A new point minimizes its own divergence against the fixed layout, with a
+    perplexity of at most 5; one that coincides with a fitted point gets its coordinates. Ctrl-C ends the descent, with
+    a warning, and keeps the layout reached so far.
 
     Examples
     --------
@@ -163,11 +109,25 @@ class TSNE(NeighborEmbedding):
     ((300, 2), 'exact')
     """
 
-    dof: Positive = 1.0
-    early_exaggeration: Annotated[float, Range(1)] = 12.0
-    early_exaggeration_iter: NonNegativeInt | Literal["auto"] = "auto"
-    late_exaggeration: Annotated[float, Range(1)] = 1.0
-    late_exaggeration_iter: NonNegativeInt = 250
+    n_components: PositiveInt = parameter(
+        "Dimension of the embedding; 1, 2 and 3 are fast, more need all pairs at each step.", default=2, kw_only=False
+    )
+    metric: Metric = parameter(JOINT_METRIC_TEXT, default="euclidean")
+    dof: Positive = parameter(DOF_TEXT, default=1.0)
+    early_exaggeration: Annotated[float, Range(1)] = parameter(
+        "Factor on the attraction in a first phase, in which clusters form; the phase ends early if the entire "
+        "layout collapses into one point.",
+        default=12.0,
+    )
+    early_exaggeration_iter: NonNegativeInt | Literal["auto"] = parameter(
+        'Maximum number of iterations of that phase; "auto" is 250, or 0 with the initial layout "ipa", which '
+        "already has its shape.",
+        default="auto",
+    )
+    late_exaggeration: Annotated[float, Range(1)] = parameter(
+        "Factor on the attraction in a last phase, which separates clusters more; 1 for none.", default=1.0
+    )
+    late_exaggeration_iter: NonNegativeInt = parameter("Number of iterations of that last phase.", default=250)
 
     _extra_metrics = ("affinity",)
     kl_divergence_: float = fitted()

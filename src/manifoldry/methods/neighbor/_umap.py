@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from manifoldry._core.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry._core.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
@@ -21,7 +21,7 @@ from manifoldry._numerics.descent.negative_sampling import (
     optimize_layout,
     sampling_rates,
 )
-from manifoldry._numerics.geometry.fuzzy import (
+from manifoldry._numerics.geometry.neighbor_affinity import (
     N_FUZZY_NEIGHBORS,
     find_ab_params,
     fuzzy_simplicial_set,
@@ -34,9 +34,18 @@ from manifoldry._numerics.patches.start import find_start
 from manifoldry.graph._operations import distinct_rows, list_neighbors
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._embedder import Embedder, count_points
+from manifoldry.methods._base._embedder import Embedder, Metric, count_points
 from manifoldry.methods._base._estimator import estimator, fitted
 from manifoldry.methods._base._targets import known_classes, known_numbers
+from manifoldry.methods._base._texts import (
+    METRIC_PARAMS_TEXT,
+    METRIC_TEXT,
+    MIN_DIST_TEXT,
+    NEGATIVE_SAMPLES_TEXT,
+    REPULSION_STRENGTH_TEXT,
+    SEARCH_TEXT,
+    SPREAD_TEXT,
+)
 
 FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
 """Up to so many points the first number of epochs, beyond the second."""
@@ -53,14 +62,16 @@ the epochs keep as many neighbors."""
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a neighbor of whom, and more of the arrangement of clusters than t-SNE",
     loses="distances, and densities unless densmap: a layout is drawn as if points lay evenly on the manifold",
-    use_when="clusters of many points are to be seen, or made ready for a clustering, quickly and with labels if any",
+    use_when="clusters of many points should be visible quickly, with labels if any, or prepared for a clustering",
     fails_when="distances, or densities without densmap, are read off the map, or neighborhoods are mostly noise",
     cost="O(n k) an epoch, 200 to 500 epochs, after the neighbor search: to millions of points",
     test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
 @estimator
 class UMAP(Embedder):
-    r"""Uniform manifold approximation and projection.
+    r"""Draw clusters of many points quickly, with labels if there are any, or prepare them for a clustering.
+
+    Uniform manifold approximation and projection minimizes
 
     .. math:: \min_Y -\sum_{ij} w_{ij} \ln q_{ij} + (1 - w_{ij}) \ln (1 - q_{ij}), \qquad
         w = A + A^T - A \circ A^T, \quad A_{ij} = e^{-\max(0, d_{ij} - \rho_i) / \sigma_i}, \quad
@@ -70,73 +81,15 @@ class UMAP(Embedder):
     neighbors :math:`\sum_j A_{ij} = \log_2 (k + 1)`. The descent samples edges in proportion to their weight, and a few
     negative samples repel in place of all points.
 
-    Every point moves itself, among the others as they were half an epoch before, with random numbers of its own; so one
-    seed gives the same bits on any number of threads.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points, or what a given
-        graph lists; of a graph that lists more the shortest. (umap-learn counts the point itself and needs one more
-        for the same fuzzy set.)
-    min_dist : float
-        Distance in the layout up to which points count as neighbors; at most ``spread``.
-    spread : float
-        Scale of the layout: the distance over which membership decays.
-    a, b : float, optional
-        Parameters of the layout's kernel q, both or none; by default they follow from ``min_dist`` and ``spread``.
-    n_epochs : int, "auto" or None
-        Number of epochs; "auto" and None are 500, or 200 for more than 10,000 points; half from the start "ipa".
-    learning_rate : float or "auto"
-        Initial learning rate; it falls linearly to 0. "auto" is 1, or 0.25 from the start "ipa", which has its shape.
-    negative_sample_rate : int
-        Number of negative samples for each sample of an edge.
-    repulsion_strength : float
-        Factor of their repulsion.
-    set_op_mix_ratio : float
-        1 for the fuzzy union of the two ends' memberships, 0 for their intersection, between for a mixture.
-    local_connectivity : float
-        Number of neighbors with membership 1: :math:`\rho` is the distance to that nearest neighbor, linear in between.
-    densmap : bool
-        Whether local radii in the layout are to go with those in the data, as by densMAP: to the objective is added
-        :math:`-\lambda \sum_{ij} w_{ij}\, \mathrm{corr}(r^{data}, r)`, with :math:`r_i` the logarithms of the mean
-        squared distances along the edges, weighted by w in the data and by q in the layout. Neighbors are kept less
-        well, outliers are drawn far out, and new points are placed as without the term.
-    dens_lambda : float
-        The weight :math:`\lambda`; with 0 the layout is UMAP's, to the bit. Less (0.1 to 0.5) where outliers rule the
-        picture.
-    dens_frac : float
-        Share of the epochs, the last ones, with that term.
-    dens_var_shift : float
-        Added to the variance of the layout's log radii in the correlation, so that they are not all made equal.
-    target_metric : {"categorical", "numeric"}
-        What ``y`` holds, if it is given: classes, or numbers whose differences matter.
-    target_weight : float
-        Weight of the targets: 0 for (nearly) the points alone, 1 for the targets alone.
-    target_n_neighbors : int or "auto"
-        Number of neighbors among numeric targets; "auto" is ``n_neighbors``.
-    unique : bool
-        Whether equal rows are embedded once, at one place; ``graph_`` and ``affinity_matrix_`` are then those of the
-        distinct rows, in the order of their first occurrence, and of their targets the first counts.
-    init : {"auto", "ipa", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
-        Initial layout: overlapping patches aligned in n_components dimensions, as by `IPA`, scaled to where the
-        objective is least; slow eigenvectors of the fuzzy set; principal components; random; or a given layout. All
-        but "ipa" are scaled to a width of 10, of a given layout the widest column: its shape counts, not its unit.
-        "auto" is "ipa" where patches of rows (dense, Euclidean metric, no targets) fit together as a flat surface of
-        n_components dimensions, which takes up to a second to find out, else "spectral".
-    random_state : int, Generator or None
-        Seed of the search, the initial layout and the negative samples.
-    metric, metric_params, search, n_jobs, verbose, callback
-        As in `TSNE`.
+    Every point moves on its own, relative to the others as they were half an epoch before, with random numbers of its
+    own; so results are bit-identical for any number of threads.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The layout.
     graph_ : NeighborGraph
-        Each point's list of neighbors.
+        The list of neighbors of each point.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The fuzzy simplicial set w, intersected with the targets if any: ready for a clustering of precomputed
         affinities.
@@ -144,15 +97,18 @@ class UMAP(Embedder):
         Parameters of the layout's kernel q.
     rad_orig_, rad_emb_ : ndarray of shape (n_samples,)
         With ``densmap``: log squared local radii of the points in the data, and in the layout by a fuzzy set of its own
-        neighbors, as umap-learn's.
+        neighbors, as in umap-learn.
     trace_ : Trace
-        What the descent minimizes, at its start and end: estimated from random pairs.
+        The objective at the start and end of the descent, estimated from random pairs.
     diagnostics_ : dict
         Seconds, memory, what "auto" chose (``init``, ``n_epochs``), the recall of an approximate search.
 
-    Notes
-    -----
-    References: mcinnes2018, damrich2021; the radii narayan2021.
+    See Also
+    --------
+    TSNE : finer neighborhoods.
+    ParametricUMAP : a small map for streams of new rows.
+    LaplacianEigenmaps : the spectral start alone.
+    IPA : true distances of a surface.
 
     Examples
     --------
@@ -166,29 +122,88 @@ class UMAP(Embedder):
     (3, 2)
     """
 
-    n_neighbors: PositiveInt | Literal["auto"] = "auto"
-    min_dist: NonNegative = 0.1
-    spread: Positive = 1.0
-    metric: Any = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    init: Init = "auto"
-    n_epochs: NonNegativeInt | Literal["auto"] | None = "auto"
-    learning_rate: Positive | Literal["auto"] = "auto"
-    negative_sample_rate: NonNegativeInt = 5
-    repulsion_strength: NonNegative = 1.0
-    set_op_mix_ratio: Fraction = 1.0
-    local_connectivity: NonNegative = 1.0
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.5
-    target_n_neighbors: PositiveInt | Literal["auto"] = "auto"
-    a: Positive | None = None
-    b: Positive | None = None
-    unique: bool = False
-    densmap: bool = False
-    dens_lambda: NonNegative = 2.0
-    dens_frac: Fraction = 0.3
-    dens_var_shift: Positive = 0.1
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of neighbors, not counting the point itself; "auto" is 15, or n - 1 for fewer points, or the number '
+        "that a given graph lists, whose shortest edges are used if it lists more. (umap-learn counts the point "
+        "itself, so it needs one more for the same result.)",
+        default="auto",
+    )
+    min_dist: NonNegative = parameter(MIN_DIST_TEXT, default=0.1)
+    spread: Positive = parameter(SPREAD_TEXT, default=1.0)
+    metric: Metric = parameter(METRIC_TEXT, default="euclidean")
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
+    search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
+    init: Init = parameter(
+        'Initial layout: "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where '
+        'the objective is smallest; "spectral" uses the eigenvectors of the smallest nonzero eigenvalues of the '
+        'graph; "pca" principal components; or a given array, whose shape matters, not its unit. All but "ipa" are '
+        'scaled to a width of 10. "auto" is "ipa" if patches of rows (dense, Euclidean metric, no targets) fit '
+        "together as a flat surface of n_components dimensions, which takes up to a second to test; otherwise "
+        '"spectral".',
+        default="auto",
+    )
+    n_epochs: NonNegativeInt | Literal["auto"] | None = parameter(
+        'Number of epochs; "auto" and None are 500, or 200 for more than 10,000 points, halved if the initial layout '
+        'is "ipa".',
+        default="auto",
+    )
+    learning_rate: Positive | Literal["auto"] = parameter(
+        'Initial learning rate, which decreases linearly to 0; "auto" is 1, or 0.25 if the initial layout is "ipa", '
+        "which already has its shape.",
+        default="auto",
+    )
+    negative_sample_rate: NonNegativeInt = parameter(NEGATIVE_SAMPLES_TEXT, default=5)
+    repulsion_strength: NonNegative = parameter(REPULSION_STRENGTH_TEXT, default=1.0)
+    set_op_mix_ratio: Fraction = parameter(
+        "1 for the fuzzy union of the memberships of the two ends of an edge, 0 for their intersection, and a "
+        "mixture in between.",
+        default=1.0,
+    )
+    local_connectivity: NonNegative = parameter(
+        r"Number of neighbors with membership 1: :math:`\rho` is the distance to that nearest neighbor, linear in "
+        "between.",
+        default=1.0,
+    )
+    target_metric: Literal["categorical", "numeric"] = parameter(
+        "What ``y`` holds, if it is given: classes, or numbers whose differences matter.", default="categorical"
+    )
+    target_weight: Fraction = parameter(
+        "Weight of the targets: 0 for (nearly) the points alone, 1 for the targets alone.", default=0.5
+    )
+    target_n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of neighbors among numeric targets; "auto" is ``n_neighbors``.', default="auto"
+    )
+    a: Positive | None = parameter(
+        "Parameter a of the layout's kernel q, given together with b; None follows from ``min_dist`` and ``spread``.",
+        default=None,
+    )
+    b: Positive | None = parameter(
+        "Parameter b of the layout's kernel q, given together with a; None follows from ``min_dist`` and ``spread``.",
+        default=None,
+    )
+    unique: bool = parameter(
+        "Whether equal rows are embedded once, at the same coordinates; ``graph_`` and ``affinity_matrix_`` are then "
+        "those of the distinct rows, in the order of their first occurrence, and the first of their targets counts.",
+        default=False,
+    )
+    densmap: bool = parameter(
+        "Whether local radii in the layout follow those in the data, as in densMAP: the objective gets the term "
+        r":math:`-\lambda \sum_{ij} w_{ij}\, \mathrm{corr}(r^{data}, r)`, with :math:`r_i` the logarithms of the mean "
+        "squared distances along the edges, weighted by w in the data and by q in the layout. Neighbors are kept "
+        "less well, and outliers are drawn far out; new points are embedded without the term.",
+        default=False,
+    )
+    dens_lambda: NonNegative = parameter(
+        r"Weight :math:`\lambda` of the density term; with 0 the layout is bit-identical to that of UMAP. Use 0.1 to "
+        "0.5 if outliers dominate the picture.",
+        default=2.0,
+    )
+    dens_frac: Fraction = parameter("Share of the epochs, the last ones, with the density term.", default=0.3)
+    dens_var_shift: Positive = parameter(
+        "Constant added to the variance of the layout's log radii in the correlation, so that they do not all become "
+        "equal.",
+        default=0.1,
+    )
 
     affinity_matrix_: csr_array = fitted()
     a_: float = fitted()

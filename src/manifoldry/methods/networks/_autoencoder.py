@@ -7,12 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, Range, Sizes
+from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, Range, Sizes, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, IntArray, Trace
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import ACTIVATION_TEXT, BACKEND_TEXT, BATCH_SIZE_TEXT
 from manifoldry.methods.networks._network import (
     NETWORK_ROWS_PER_TASK,
     Activation,
@@ -46,55 +47,24 @@ MIN_GAIN_OVER_PCA = 0.02
     papers=("kramer1991", "baldi1989", "demers1993", "kingma2015"),
     gives=("transform", "inverse", "trace"),
     keeps="as much of the data as a bent surface of n_components dimensions can hold, in squared error",
-    loses="distances and neighbors: the net may lay the surface out as it likes",
-    use_when="rows are to be rebuilt from few numbers, by a small explicit map in both directions",
+    loses="distances and neighbors: the network may lay out the surface in any way",
+    use_when="rows should be reconstructed from few numbers, by a small explicit map in both directions",
     fails_when="rows are few for the number of weights, or the surface closes or folds back",
     cost="O(n p w) an epoch, w the width of the hidden layers: to millions of rows by minibatches",
     test_params={"n_components": 2, "hidden_layer_sizes": (8,), "max_iter": 15},
 )
 @estimator
 class Autoencoder(Embedder):
-    r"""Autoassociative network: encoder f and decoder g, with as many values between them as there are coordinates.
+    r"""Compress rows by a small neural network that maps to few numbers and back, with an explicit map both ways.
+
+    An encoder f and a decoder g have as many values between them as there are coordinates:
 
     .. math:: \min_{f, g} \frac{1}{n \sigma^2} \sum_i \|x_i - g(f(x_i))\|^2 + \alpha \sum_l \|W_l\|^2 ,
 
-    with f and g multilayer nets, the hidden layers of g those of f in reverse, each with a linear connection past them,
-    and :math:`\sigma^2` the variance of the data. The nets start next to principal components, and end nowhere worse:
-    if training left more of the rows unexplained, these are returned. Without hidden layers the optimum is PCA's
-    subspace (Baldi and Hornik).
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension: the width of the bottleneck, which is linear.
-    hidden_layer_sizes : tuple of int
-        Widths of the encoder's hidden layers; () for a linear net.
-    activation : {"tanh", "relu", "identity"}
-        What the units of the hidden layers compute.
-    weight_decay : float
-        The factor :math:`\alpha`; linear connections and shifts are free of it.
-    solver : {"auto", "lbfgs", "adam"}
-        L-BFGS by all points, or Adam by minibatches; "auto" is L-BFGS up to 5,000 points.
-    max_iter : int or "auto"
-        Maximum number of iterations of L-BFGS, or of epochs of Adam; "auto" is 300, or 100 epochs.
-    batch_size : int
-        Points of a minibatch.
-    learning_rate : float
-        Of Adam; it falls linearly to 0.
-    tol : float
-        L-BFGS has converged where no derivative exceeds this.
-    validation_fraction : float
-        Share of the points that is held out to end the training by: after ``n_iter_no_change`` iterations without a
-        better reconstruction of them the best so far is taken. Not done where they would be fewer than 10.
-    n_iter_no_change : int or "auto"
-        Patience with the held-out points; "auto" is 100 iterations of L-BFGS, or 20 epochs of Adam.
-    backend : {"numpy", "torch"}
-        Library of the training. torch, which must be installed, uses a GPU if there is one; the fitted model does not
-        need it. Its results are not the same to the last bit.
-    random_state : int, Generator or None
-        Seed of the weights, the held-out points and the minibatches.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the net reached so far.
+    with f and g multilayer networks, the hidden layers of g those of f in reverse, each with a linear connection past
+    them, and :math:`\sigma^2` the variance of the data. The networks start close to principal components, and the
+    result is never worse: if training left more variance unexplained, the start is returned. Without hidden layers the
+    optimum is the subspace of PCA (Baldi and Hornik).
 
     Attributes
     ----------
@@ -106,14 +76,18 @@ class Autoencoder(Embedder):
         The objective at the start and after each iteration.
     diagnostics_ : dict
         Seconds, ``solver``, ``pca_error``: what as many principal components lose; ``held_out_error`` if points were
-        held out; ``advice`` where the net is of no use, or of too few points to tell.
+        held out; ``advice`` if the network is not useful, or there are too few points to say.
+
+    See Also
+    --------
+    PCA : the linear case.
+    PrincipalSurface : a smooth sheet for few dimensions.
+    ParametricUMAP : a network that keeps neighbors.
 
     Notes
     -----
-    Nets are trained on principal components in the unit of the largest, so rotation, shift and unit of the data leave
-    the result as it is. Rows in float32 are trained in float32, in about half the time.
-
-    References: kramer1991, baldi1989, demers1993, kingma2015.
+    Networks are trained on principal components in the unit of the largest, so rotation, shift and unit of the data do
+    not change the result. Rows in float32 are trained in float32, in about half the time.
 
     Examples
     --------
@@ -126,17 +100,37 @@ class Autoencoder(Embedder):
     True
     """
 
-    hidden_layer_sizes: Sizes = (64, 32)
-    activation: Activation = "tanh"
-    weight_decay: NonNegative = 1e-6
-    solver: Literal["auto", "lbfgs", "adam"] = "auto"
-    max_iter: PositiveInt | Literal["auto"] = "auto"
-    batch_size: PositiveInt = 200
-    learning_rate: Positive = 2e-3
-    tol: NonNegative = 1e-6
-    validation_fraction: Annotated[float, Range(0, 0.5)] = 0.1
-    n_iter_no_change: PositiveInt | Literal["auto"] = "auto"
-    backend: BackendName = "numpy"
+    n_components: PositiveInt = parameter(
+        "Dimension of the embedding: the width of the bottleneck, which is linear.", default=2, kw_only=False
+    )
+    hidden_layer_sizes: Sizes = parameter(
+        "Widths of the encoder's hidden layers; () for a linear network.", default=(64, 32)
+    )
+    activation: Activation = parameter(ACTIVATION_TEXT, default="tanh")
+    weight_decay: NonNegative = parameter(
+        r"Factor :math:`\alpha` of the squared weights; linear connections and biases are not penalized.", default=1e-6
+    )
+    solver: Literal["auto", "lbfgs", "adam"] = parameter(
+        'Optimizer: L-BFGS on all points, or Adam on minibatches; "auto" is L-BFGS for up to 5,000 points.',
+        default="auto",
+    )
+    max_iter: PositiveInt | Literal["auto"] = parameter(
+        'Maximum number of iterations of L-BFGS, or of epochs of Adam; "auto" is 300 iterations or 100 epochs.',
+        default="auto",
+    )
+    batch_size: PositiveInt = parameter(BATCH_SIZE_TEXT, default=200)
+    learning_rate: Positive = parameter("Learning rate of Adam, which decreases linearly to 0.", default=2e-3)
+    tol: NonNegative = parameter("L-BFGS has converged when no derivative exceeds this.", default=1e-6)
+    validation_fraction: Annotated[float, Range(0, 0.5)] = parameter(
+        "Share of the points that is held out to stop the training: after ``n_iter_no_change`` iterations without a "
+        "better reconstruction of them, the best network so far is returned. No points are held out if they would be "
+        "fewer than 10.",
+        default=0.1,
+    )
+    n_iter_no_change: PositiveInt | Literal["auto"] = parameter(
+        'Patience of the held-out test; "auto" is 100 iterations of L-BFGS, or 20 epochs of Adam.', default="auto"
+    )
+    backend: BackendName = parameter(BACKEND_TEXT, default="numpy")
 
     reconstruction_error_: float = fitted()
 
@@ -232,7 +226,7 @@ def _advice(linear: float, bent: float, run: Run) -> tuple[str, ...]:
     if run.stopped or bent < (1 - MIN_GAIN_OVER_PCA) * linear:
         return ()
     return (
-        f"Of held-out points the net loses {bent:.3g} of the variance, and PCA {linear:.3g}: the data are about as "
+        f"Of held-out points the net loses {bent:.3g} of the variance, and PCA {linear:.3g}: the data is about as "
         "flat as PCA takes them, or too few for a net. Take PCA, or more points, or other hidden_layer_sizes.",
     )
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from manifoldry._core.parameters import Fraction, NonNegative, Positive, PositiveInt, Sizes
+from manifoldry._core.parameters import Fraction, NonNegative, Positive, PositiveInt, Sizes, parameter
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray, NeighborGraph, Trace
 from manifoldry._numerics.descent.divergence import Divergence
@@ -21,6 +21,7 @@ from manifoldry._numerics.descent.negative_sampling import REPULSION_OFFSET, Lay
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._embedder import Embedder
 from manifoldry.methods._base._estimator import estimator
+from manifoldry.methods._base._texts import ACTIVATION_TEXT, BACKEND_TEXT, BATCH_SIZE_TEXT, SEARCH_TEXT
 from manifoldry.methods.networks._network import (
     NETWORK_ROWS_PER_TASK,
     Activation,
@@ -289,18 +290,36 @@ class EncoderProblem:
 
 @estimator
 class ParametricEmbedding(Embedder):
-    """Parameters of parametric UMAP and t-SNE, and the training of their net."""
+    """Parameters of parametric UMAP and t-SNE, and the training of their neural network."""
 
-    hidden_layer_sizes: Sizes = (100, 100, 100, 100)
-    activation: Activation = "relu"
-    weight_decay: NonNegative = 1e-4
-    noise: NonNegative = 1.0
-    fine_tuning: Fraction = 0.1
-    n_epochs: PositiveInt | Literal["auto"] = "auto"
-    batch_size: PositiveInt = 200
-    learning_rate: Positive = 3e-3
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    backend: BackendName = "numpy"
+    hidden_layer_sizes: Sizes = parameter(
+        "Widths of the hidden layers; () for a linear map.", default=(100, 100, 100, 100)
+    )
+    activation: Activation = parameter(ACTIVATION_TEXT, default="relu")
+    weight_decay: NonNegative = parameter(
+        "Factor of the sum of squared weights, without those of the linear connection past the hidden layers.",
+        default=1e-4,
+    )
+    noise: NonNegative = parameter(
+        "Length of the Gaussian noise added to a row in training, drawn anew in every epoch, in units of the "
+        "distance to its nearest neighbor: so the network does not memorize rows, and embeds new ones better. 0 fits "
+        "the training rows most closely.",
+        default=1.0,
+    )
+    fine_tuning: Fraction = parameter(
+        "Share of the epochs trained on the loss itself, after those on the layout of the non-parametric method. 1 "
+        "trains on the loss alone, starting from principal components; 0 only on the layout.",
+        default=0.1,
+    )
+    n_epochs: PositiveInt | Literal["auto"] = parameter(
+        'Number of epochs; "auto" is the number that 3,000 minibatches make, between 30 and 160.', default="auto"
+    )
+    batch_size: PositiveInt = parameter(BATCH_SIZE_TEXT, default=200)
+    learning_rate: Positive = parameter(
+        "Learning rate of Adam, which decreases linearly to 0; a third of it is used for fine-tuning.", default=3e-3
+    )
+    search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
+    backend: BackendName = parameter(BACKEND_TEXT, default="numpy")
 
     _takes_sparse: ClassVar[bool] = False
     _invertible: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from manifoldry._core.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry._core.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
@@ -19,19 +19,29 @@ from manifoldry._numerics.descent.divergence import (
 )
 from manifoldry._numerics.descent.initialization import rounded_layout
 from manifoldry._numerics.descent.negative_sampling import LayoutParameters, optimize_layout
-from manifoldry._numerics.geometry.entropic import (
+from manifoldry._numerics.geometry.neighbor_affinity import (
+    N_FUZZY_NEIGHBORS,
     NEIGHBORS_PER_PERPLEXITY,
     check_list_length,
     conditional_probabilities,
+    find_ab_params,
+    fuzzy_simplicial_set,
     negative_entropy,
     resolve_perplexities,
 )
-from manifoldry._numerics.geometry.fuzzy import N_FUZZY_NEIGHBORS, find_ab_params, fuzzy_simplicial_set
 from manifoldry._numerics.patches.start import find_start
 from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.graph._operations import list_neighbors
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods._base._texts import (
+    DOF_TEXT,
+    MIN_DIST_TEXT,
+    NEGATIVE_SAMPLES_TEXT,
+    REPULSION_STRENGTH_TEXT,
+    SPREAD_TEXT,
+    UMAP_NEIGHBORS_TEXT,
+)
 from manifoldry.methods.networks._network import NetworkInputs
 from manifoldry.methods.networks._parametric import (
     DivergenceLoss,
@@ -51,85 +61,52 @@ those of `UMAP` for many points: the net does not follow the last details anyway
     papers=("sainburg2021", "mcinnes2018", "carreira2015", "bishop1995", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a neighbor of whom, as UMAP does, as far as a smooth map of the features can",
-    loses="distances and densities, as UMAP, and clusters that no smooth map tells apart",
-    use_when="a stream of rows is to be placed by a small map that needs none of the fitted rows",
-    fails_when="rows are few: the net learns them by heart, and UMAP.transform places new ones better",
+    loses="distances and densities, as UMAP, and clusters that no smooth map separates",
+    use_when="a stream of rows must be embedded by a small map that needs none of the fitted rows",
+    fails_when="there are few rows: the network memorizes them, and UMAP.transform embeds new ones better",
     cost="that of UMAP and O(n p w) an epoch, w the width of the hidden layers; new rows O(p w) each",
     test_params={"n_components": 2, "n_neighbors": 5, "hidden_layer_sizes": (8,), "n_epochs": 12},
 )
 @estimator
 class ParametricUMAP(ParametricEmbedding):
-    r"""UMAP by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, whose weights are sought.
+    r"""Train a small neural network to compute the UMAP layout, for a stream of rows without the fitted ones.
+
+    The coordinates are the output of a network, :math:`y_i = f(x_i)`:
 
     .. math:: \min_f -\sum_{ij} w_{ij} \ln q_{ij} + (1 - w_{ij}) \ln (1 - q_{ij}), \qquad
         q_{ij} = \frac{1}{1 + a \|f(x_i) - f(x_j)\|^{2b}} ,
 
     with the fuzzy set w of `UMAP`, and the sum over pairs without an edge estimated from random points, as there. The
-    net first learns the layout that UMAP finds, by squared error, and is then tuned by the loss itself; a minibatch
-    moves its own points among the others where the net last placed them.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points.
-    min_dist, spread : float
-        As in `UMAP`.
-    negative_sample_rate, repulsion_strength
-        As in `UMAP`: weight of the pairs without an edge.
-    hidden_layer_sizes : tuple of int
-        Widths of the hidden layers; () for a linear map.
-    activation : {"relu", "tanh", "identity"}
-        What the units of the hidden layers compute.
-    weight_decay : float
-        Factor of the sum of squared weights, without those of the linear connection past the hidden layers.
-    noise : float
-        Length of the Gaussian noise with which the net sees a row, drawn anew in every epoch, in units of the distance
-        to its nearest neighbor: so it does not learn the rows by heart, and places new ones better. 0 fits the fitted
-        rows most closely.
-    fine_tuning : float
-        Share of the epochs by the loss itself, after those towards UMAP's layout. 1 trains by the loss alone, from
-        principal components; 0 leaves the net as it has learned the layout.
-    n_epochs : int or "auto"
-        Number of epochs; "auto" is as many as 3,000 minibatches make, between 30 and 160.
-    batch_size : int
-        Points of a minibatch.
-    learning_rate : float
-        Of Adam; it falls linearly to 0. A third of it tunes a net that has learned a layout.
-    search : {"auto", "exact", "approximate"}
-        How neighbors are found.
-    backend : {"numpy", "torch"}
-        Library of the training. torch, which must be installed, uses a GPU if there is one; the fitted model does not
-        need it. Its results are not the same to the last bit.
-    random_state : int, Generator or None
-        Seed of the layout, the weights, the minibatches, the noise and the random points.
-    n_jobs, verbose, callback
-        As in `TSNE`.
+    network first learns the layout of UMAP, by squared error, and is then tuned by the loss itself; a minibatch moves
+    its own points relative to the latest coordinates of the others.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Where the net places the fitted points.
+        Coordinates of the fitted points, computed by the network.
     graph_ : NeighborGraph
-        Each point's list of neighbors.
+        The list of neighbors of each point.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The fuzzy simplicial set w.
     a_, b_ : float
         Parameters of the layout's kernel q.
     trace_ : Trace
         The loss per point at the start of the tuning and in each of its epochs (the squared error towards the layout
-        where there is no tuning); weights and noise counted in.
+        if there is no tuning), including weight decay and noise.
     diagnostics_ : dict
-        Seconds, ``layout_missed``: share of the layout's variance that the net had not learned before the tuning.
+        Seconds, ``layout_missed``: share of the layout's variance that the network had not learned before the tuning.
+
+    See Also
+    --------
+    UMAP : few rows, or new rows close to fitted ones.
+    ParametricTSNE : the same for t-SNE.
+    Autoencoder : keeps variance instead of neighbors.
 
     Notes
     -----
-    The neighbors are those of the Euclidean metric. Nets are trained on principal components, 100 at most, in the unit
-    of the largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in
-    float32.
-
-    References: sainburg2021, mcinnes2018, carreira2015, bishop1995, kingma2015.
+    The neighbors are those of the Euclidean metric. Networks are trained on at most 100 principal components, in the
+    unit of the largest, so rotation, shift and unit of the data do not change the result. Rows in float32 are trained
+    in float32.
 
     Examples
     --------
@@ -141,11 +118,11 @@ class ParametricUMAP(ParametricEmbedding):
     (75, 2)
     """
 
-    n_neighbors: PositiveInt | Literal["auto"] = "auto"
-    min_dist: NonNegative = 0.1
-    spread: Positive = 1.0
-    negative_sample_rate: NonNegativeInt = 5
-    repulsion_strength: NonNegative = 1.0
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(UMAP_NEIGHBORS_TEXT, default="auto")
+    min_dist: NonNegative = parameter(MIN_DIST_TEXT, default=0.1)
+    spread: Positive = parameter(SPREAD_TEXT, default=1.0)
+    negative_sample_rate: NonNegativeInt = parameter(NEGATIVE_SAMPLES_TEXT, default=5)
+    repulsion_strength: NonNegative = parameter(REPULSION_STRENGTH_TEXT, default=1.0)
 
     affinity_matrix_: csr_array = fitted()
     a_: float = fitted()
@@ -194,65 +171,53 @@ class ParametricUMAP(ParametricEmbedding):
     papers=("vandermaaten2009b", "vandermaaten2008", "carreira2015", "bishop1995", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a near neighbor of whom, as t-SNE does, as far as a smooth map of the features can",
-    loses="distances, densities and the arrangement of clusters, and clusters that no smooth map tells apart",
-    use_when="a stream of rows is to be placed in a t-SNE map by a small map that needs none of the fitted rows",
-    fails_when="rows are few: the net learns them by heart, and TSNE.transform places new ones better",
+    loses="distances, densities and the arrangement of clusters, and clusters that no smooth map separates",
+    use_when="a stream of rows must be added to a t-SNE map by a small map that needs none of the fitted rows",
+    fails_when="there are few rows: the network memorizes them, and TSNE.transform embeds new ones better",
     cost="that of t-SNE, and O(n p w) and a gradient of t-SNE for each minibatch; new rows O(p w) each",
     test_params={"n_components": 2, "hidden_layer_sizes": (8,), "n_epochs": 12, "fine_tuning": 1.0},
 )
 @estimator
 class ParametricTSNE(ParametricEmbedding):
-    r"""t-SNE by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, whose weights are sought.
+    r"""Train a small neural network to compute the t-SNE layout, for a stream of rows without the fitted ones.
+
+    The coordinates are the output of a network, :math:`y_i = f(x_i)`:
 
     .. math:: \min_f \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
         q_{ij} \propto \left(1 + \frac{\|f(x_i) - f(x_j)\|^2}{\nu}\right)^{-(\nu + 1)/2} ,
 
-    with the probabilities p of `TSNE`. The net first learns the layout that t-SNE finds, by squared error, and is then
-    tuned by the divergence itself; a minibatch moves its own points among the others where the net last placed them,
-    by the gradient over all pairs. (Van der Maaten's minibatches know only their own pairs, p and q made to sum to 1
-    over these.)
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension; 1, 2 or 3 are fast, more need all pairs at each step.
-    perplexity : float or "auto"
-        Effective number of neighbors of each point; "auto" is 30, or a third of n - 1 for fewer points.
-    n_neighbors : int or "auto"
-        Number of listed neighbors; "auto" is three times the perplexity.
-    dof : float
-        Degrees of freedom :math:`\nu` of the layout's kernel.
-    hidden_layer_sizes, activation, weight_decay, noise, fine_tuning
-        As in `ParametricUMAP`, with t-SNE's layout in place of UMAP's.
-    n_epochs, batch_size, learning_rate, search, backend
-        As in `ParametricUMAP`.
-    random_state : int, Generator or None
-        Seed of the layout, the weights, the minibatches and the noise.
-    n_jobs, verbose, callback
-        As in `TSNE`.
+    with the probabilities p of `TSNE`. The network first learns the layout of t-SNE, by squared error, and is then
+    tuned by the divergence itself; a minibatch moves its own points relative to the latest coordinates of the others,
+    by the gradient over all pairs. (In van der Maaten's method a minibatch uses only its own pairs, over which p and q
+    are normalized.)
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Where the net places the fitted points.
+        Coordinates of the fitted points, computed by the network.
     kl_divergence_ : float
         The divergence reached.
     graph_ : NeighborGraph
-        Each point's list of neighbors.
+        The list of neighbors of each point.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
     trace_ : Trace
         The divergence at the start of the tuning and at the beginning of each of its epochs (the squared error towards
-        the layout where there is no tuning); weights and noise counted in.
+        the layout if there is no tuning), including weight decay and noise.
     diagnostics_ : dict
         Seconds, ``perplexity_missed`` (points with too many equal distances), ``layout_missed``: share of the layout's
-        variance that the net had not learned before the tuning.
+        variance that the network had not learned before the tuning.
+
+    See Also
+    --------
+    TSNE : few rows, or new rows close to fitted ones.
+    ParametricUMAP : the same for UMAP.
 
     Notes
     -----
-    As in `ParametricUMAP`.
-
-    References: vandermaaten2009b, vandermaaten2008, carreira2015, bishop1995, kingma2015.
+    The neighbors are those of the Euclidean metric. Networks are trained on at most 100 principal components, in the
+    unit of the largest, so rotation, shift and unit of the data do not change the result. Rows in float32 are trained
+    in float32.
 
     Examples
     --------
@@ -264,9 +229,17 @@ class ParametricTSNE(ParametricEmbedding):
     (75, 2)
     """
 
-    perplexity: Positive | Literal["auto"] = "auto"
-    n_neighbors: PositiveInt | Literal["auto"] = "auto"
-    dof: Positive = 1.0
+    n_components: PositiveInt = parameter(
+        "Dimension of the embedding; 1, 2 and 3 are fast, more need all pairs at each step.", default=2, kw_only=False
+    )
+    perplexity: Positive | Literal["auto"] = parameter(
+        'Effective number of neighbors of each point; "auto" is 30, or a third of n - 1 for fewer points.',
+        default="auto",
+    )
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of listed neighbors; "auto" is three times the perplexity.', default="auto"
+    )
+    dof: Positive = parameter(DOF_TEXT, default=1.0)
 
     kl_divergence_: float = fitted()
     affinity_matrix_: csr_array = fitted()

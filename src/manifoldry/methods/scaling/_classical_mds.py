@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldry._core.parameters import parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding
@@ -18,6 +19,7 @@ from manifoldry._numerics.extension.linear import LinearMap
 from manifoldry._numerics.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
 from manifoldry.methods._base import Embedder, Metric, estimator
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT
 
 N_ELBOW_EIGENVALUES = 10
 """Minimum number of eigenvalues that classical scaling computes, to suggest a dimension."""
@@ -37,23 +39,14 @@ N_ELBOW_EIGENVALUES = 10
 )
 @estimator
 class ClassicalMDS(Embedder):
-    r"""Classical (Torgerson) scaling of distances or of a Gram matrix.
+    r"""Embed given distances or inner products that are close to Euclidean, by eigenvectors.
+
+    Classical (Torgerson) scaling solves
 
     .. math:: \min_Y \| B - Y Y^T \|_F, \qquad B = -\tfrac12 H D^{(2)} H \text{ or } H G H,
 
-    solved by the top eigenpairs of B: columns :math:`\sqrt{\lambda_j}\, v_j`. Of Euclidean distances it gives
-    the scores of PCA, and is then computed without any n x n matrix.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    metric, metric_params
-        As in scikit-learn; "precomputed" for a matrix of distances, "gram" for inner products or a kernel.
-    random_state : int, Generator or None
-        Unused; for uniformity.
-    n_jobs, verbose, callback
-        As in `Isomap`.
+    by the top eigenpairs of B: columns :math:`\sqrt{\lambda_j}\, v_j`. For Euclidean distances it gives the scores of
+    PCA, and is then computed without any n x n matrix.
 
     Attributes
     ----------
@@ -66,9 +59,12 @@ class ClassicalMDS(Embedder):
         the sum of all magnitudes: how far the distances are from Euclidean. ``left_over`` is the share of the
         variance not explained by 1, 2, ... dimensions.
 
-    Notes
-    -----
-    References: torgerson1952, gower1966.
+    See Also
+    --------
+    MDS : least squares of the distances themselves.
+    NonmetricMDS : only the order of dissimilarities.
+    PCA : the same for Euclidean points.
+    Isomap : geodesic distances.
 
     Examples
     --------
@@ -79,8 +75,12 @@ class ClassicalMDS(Embedder):
     [-1.333, -0.333, 1.667]
     """
 
-    metric: Metric = "euclidean"
-    metric_params: dict[str, Any] | None = None
+    metric: Metric = parameter(
+        'Name of a metric of scikit-learn, or a function of two rows; or "precomputed": ``X`` holds pairwise '
+        'distances; or "gram": ``X`` holds inner products or kernel values.',
+        default="euclidean",
+    )
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
 
     _invertible = _local_inverse = True
     _extra_metrics = ("gram",)

@@ -10,7 +10,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from manifoldry._core import check
-from manifoldry._core.parameters import ArrayLike, NonNegative, PositiveInt
+from manifoldry._core.parameters import ArrayLike, NonNegative, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.threads import blas_threads_for
@@ -19,6 +19,7 @@ from manifoldry._numerics.extension.distances import StressPlacement, fitted_dis
 from manifoldry._numerics.scaling import classical_scaling
 from manifoldry.methods._base import Embedder, Metric, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT, METRIC_PARAMS_TEXT
 
 
 @register(
@@ -35,37 +36,18 @@ from manifoldry.methods._base._chunks import BlockFit
 )
 @estimator
 class MDS(Embedder):
-    r"""Metric scaling: distances in the embedding close to given ones in least squares (SMACOF).
+    r"""Draw a map that shows given distances as well as possible in least squares; some may be unknown.
+
+    Metric scaling (SMACOF) solves
 
     .. math:: \min_Y \sum_{i<j} w_{ij} \left( \delta_{ij} - \|y_i - y_j\| \right)^2
 
-    Majorization lowers this stress in every step; an extrapolation of the steps that is taken only where it
-    lowers the stress makes them few.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    metric, metric_params
-        As in scikit-learn; "precomputed" for a matrix of dissimilarities.
-    weights : array of shape (n_samples, n_samples), optional
-        Symmetric, non-negative weights of the pairs; 0 ignores a pair.
-    init : {"classical", "random"} or array of shape (n_samples, n_components)
-        Initial layout.
-    n_init : int
-        Number of initial layouts; all but the first are random, and the result of lowest stress is kept.
-    max_iter : int
-        Maximum number of iterations per initial layout.
-    tol : float
-        The iteration stops when the stress falls by less than this share in two consecutive iterations.
-    random_state : int, Generator or None
-        Seed of the random initial layouts.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the best layout found so far.
+    Majorization lowers this stress in every step; an extrapolation that is used only if it lowers the stress reduces
+    the number of steps.
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
+    embedding_
     trace_ : Trace
         Stress after every iteration of the best run, never rising, and why it stopped.
     diagnostics_ : dict
@@ -74,11 +56,13 @@ class MDS(Embedder):
     stress_ : float
         The stress reached.
     dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
-        The distances of the rows, computed when it is asked for; a given matrix is not kept.
+        The distances between the rows, computed on access; a given matrix is not kept.
 
-    Notes
-    -----
-    References: deleeuw1977, borg2005.
+    See Also
+    --------
+    ClassicalMDS : eigenvectors, for nearly Euclidean distances.
+    NonmetricMDS : only the order of dissimilarities.
+    Isomap : curved data.
 
     Examples
     --------
@@ -88,13 +72,22 @@ class MDS(Embedder):
     True
     """
 
-    metric: Metric = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    weights: ArrayLike | None = None
-    init: Literal["classical", "random"] | ArrayLike = "classical"
-    n_init: PositiveInt = 1
-    max_iter: PositiveInt = 300
-    tol: NonNegative = 1e-06
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
+    weights: ArrayLike | None = parameter(
+        "Symmetric, non-negative weights of the pairs; 0 ignores a pair.", default=None
+    )
+    init: Literal["classical", "random"] | ArrayLike = parameter(
+        "Initial layout: classical scaling, random, or given.", default="classical"
+    )
+    n_init: PositiveInt = parameter(
+        "Number of initial layouts; all but the first are random, and the result of lowest stress is kept.", default=1
+    )
+    max_iter: PositiveInt = parameter("Maximum number of iterations per initial layout.", default=300)
+    tol: NonNegative = parameter(
+        "The iteration stops when the stress decreases by less than this share in two consecutive iterations.",
+        default=1e-06,
+    )
 
     stress_: float = fitted()
 
@@ -147,41 +140,33 @@ class MDS(Embedder):
 )
 @estimator
 class NonmetricMDS(Embedder):
-    r"""Non-metric scaling: distances in the order of the dissimilarities (Kruskal's stress-1).
+    r"""Draw a map that keeps the order of dissimilarities, if they are ratings or ranks.
+
+    Non-metric scaling minimizes Kruskal's stress-1:
 
     .. math:: \min_{Y,\, f \text{ monotone}}
               \sqrt{\frac{\sum_{i<j} (f(\delta_{ij}) - \|y_i - y_j\|)^2}{\sum_{i<j} \|y_i - y_j\|^2}}
 
-    Isotonic regression finds f for the present layout, a majorization step moves the layout towards it. Equal
+    Isotonic regression finds f for the current layout, and a majorization step moves the layout towards it. Equal
     dissimilarities may be embedded at different distances (the primary approach to ties). The scale of the
     layout is arbitrary: its distances have the mean square of the targets, 1.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    metric, metric_params
-        As in scikit-learn; "precomputed" for a matrix of dissimilarities.
-    init, n_init, max_iter, tol, random_state
-        As in `MDS`.
-    n_jobs, verbose, callback
-        As in `MDS`.
-
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
+    embedding_
     trace_ : Trace
         Stress-1 after every iteration of the best run, and why it stopped.
     diagnostics_ : dict
         ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
     stress_ : float
-        The same.
+        The stress-1 reached.
     dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
-        As in `MDS`.
+        The distances between the rows, computed on access; a given matrix is not kept.
 
-    Notes
-    -----
-    References: kruskal1964, shepard1962.
+    See Also
+    --------
+    MDS : meaningful sizes of dissimilarities.
+    ClassicalMDS : nearly Euclidean distances.
 
     Examples
     --------
@@ -191,12 +176,19 @@ class NonmetricMDS(Embedder):
     True
     """
 
-    metric: Metric = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    init: Literal["classical", "random"] | ArrayLike = "classical"
-    n_init: PositiveInt = 1
-    max_iter: PositiveInt = 300
-    tol: NonNegative = 1e-06
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
+    init: Literal["classical", "random"] | ArrayLike = parameter(
+        "Initial layout: classical scaling, random, or given.", default="classical"
+    )
+    n_init: PositiveInt = parameter(
+        "Number of initial layouts; all but the first are random, and the result of lowest stress is kept.", default=1
+    )
+    max_iter: PositiveInt = parameter("Maximum number of iterations per initial layout.", default=300)
+    tol: NonNegative = parameter(
+        "The iteration stops when the stress decreases by less than this share in two consecutive iterations.",
+        default=1e-06,
+    )
 
     stress_: float = fitted()
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import splu
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry._core.parameters import Fraction, Positive
+from manifoldry._core.parameters import Fraction, Positive, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray
@@ -17,11 +17,12 @@ from manifoldry._numerics.eigen.linear_span import eigengap, laplacian_eigenpair
 from manifoldry._numerics.eigen.localized import skip_localized
 from manifoldry._numerics.elbow import Suggestion
 from manifoldry._numerics.extension.affinity import LaplacianNystrom, embed_affinities, embed_copies
-from manifoldry._numerics.geometry.affinity import Affinity, bandwidth_notes, edge_affinity
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.affinity import Affinity, bandwidth_notes, edge_affinity, laplacian
 from manifoldry.graph._operations import Policy, components
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, count_points, estimator, fitted
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import AFFINITY_METRIC_TEXT, BANDWIDTH_TEXT, EDGE_WEIGHTS_TEXT, PARTICIPATION_TEXT
 
 N_RIGHT_HAND_SIDES = 256
 """Right-hand sides solved at a time."""
@@ -41,7 +42,9 @@ N_RIGHT_HAND_SIDES = 256
 )
 @estimator
 class CommuteTime(GraphEmbedder):
-    r"""Commute-time embedding: squared distances are the round-trip times of a random walk.
+    r"""Embed a graph so that squared distances are the round-trip times of a random walk.
+
+    The commute-time embedding is
 
     .. math:: z_i = \sqrt{\mathrm{vol}} \left( \frac{u_1(i)}{\sqrt{\lambda_1}}, \dots,
         \frac{u_d(i)}{\sqrt{\lambda_d}} \right), \qquad L u_k = \lambda_k u_k ,
@@ -54,44 +57,38 @@ class CommuteTime(GraphEmbedder):
     the expected number of steps from i to j and back. Divided by vol it is the resistance between i and j in a
     network whose conductances are the affinities.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors, radius, weights, bandwidth, min_participation
-        As in `LaplacianEigenmaps`.
-    metric, metric_params, search, symmetry, disconnected
-        As in `LaplacianEigenmaps`; between pieces there is no way, and the time is infinite.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `LaplacianEigenmaps`.
-
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         Centered, orthogonal columns of squared norm vol over the eigenvalue.
     spectrum_ : Spectrum
         Eigenpairs of L, ascending; the constant is in ``dropped``.
-    affinity_matrix_, graph_
-        As in `LaplacianEigenmaps`.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The edge weights W.
+    graph_ : NeighborGraph
+        The undirected graph; given affinities w are stored as the lengths :math:`\sqrt{-2 \ln (w / w_{max})}`.
     diagnostics_ : dict
-        Seconds, components, ``bandwidth``, ``volume``, resolved "auto" parameters.
+        Seconds, components, ``bandwidth``, ``volume``, values chosen by "auto".
+
+    See Also
+    --------
+    LaplacianEigenmaps : coordinates without the scale of times.
+    DiffusionMaps : a walk of a given number of steps.
+    SPE : the connectivity of a graph.
 
     Notes
     -----
-    New points follow the eigenvector's own equation,
+    A callback cannot shorten this fit. Between components there is no path, and the time is infinite. New points follow
+    the eigenvector equation,
     :math:`u(x) = \sum_j w(x, j) u_j / (d(x) - \lambda)`, over their neighbors; where their degree is not well above
-    the eigenvalue, the plain average of the neighbors. One that coincides with a fitted point takes its place.
+    the eigenvalue, the plain average of the neighbors. One that coincides with a fitted point gets its coordinates.
 
     In large dense graphs :math:`c_{ij}` tends to :math:`\mathrm{vol}(1/d_i + 1/d_j)`, which does not depend on the
     paths between i and j; the first few coordinates still do.
 
-    References: qiu2007, chandra1996, klein1993, luxburg2014, bengio2004.
-
     Examples
     --------
-    A triangle of unit resistors: 1 beside 1 + 1, two thirds; and four steps there and back.
+    A triangle of unit resistors: 1 parallel to 1 + 1 is two thirds, and a round trip takes four steps.
 
     >>> import numpy as np
     >>> from manifoldry import CommuteTime
@@ -102,9 +99,10 @@ class CommuteTime(GraphEmbedder):
            [4., 4., 0.]])
     """
 
-    weights: Literal["heat", "binary"] = "heat"
-    bandwidth: Positive | Literal["auto"] = "auto"
-    min_participation: Fraction = 0.02
+    metric: Metric = parameter(AFFINITY_METRIC_TEXT, default="euclidean")
+    weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
+    bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
 
     affinity_matrix_: csr_array = fitted()

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Fraction, NonNegative, Positive
+from manifoldry._core.parameters import Fraction, NonNegative, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.threads import blas_threads_for
@@ -36,6 +36,7 @@ from manifoldry._numerics.geometry.affinity import (
 from manifoldry.graph._operations import Policy, components
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
+from manifoldry.methods._base._texts import PARTICIPATION_TEXT
 
 MAX_COMPLETE_POINTS = 3000
 """Up to this many points "auto" takes the complete kernel: 72 MB and about two seconds."""
@@ -59,7 +60,9 @@ ALTERNATION_TOL = 1e-3
 )
 @estimator
 class DiffusionMaps(GraphEmbedder):
-    r"""Diffusion maps: coordinates whose distances are those of a random walk after t steps.
+    r"""Embed points by the distances of a random walk, if noise would short-circuit geodesics or sampling is uneven.
+
+    Diffusion maps are coordinates whose distances are those of a random walk after t steps:
 
     .. math:: y_i = (\lambda_1^t \psi_1(i), \dots, \lambda_d^t \psi_d(i)), \qquad P \psi_k = \lambda_k \psi_k ,
 
@@ -71,41 +74,6 @@ class DiffusionMaps(GraphEmbedder):
     .. math:: \|y_i - y_j\|^2 = \sum_r \frac{(P^t_{ir} - P^t_{jr})^2}{\pi_r} .
 
     With t = 0 and the same affinities these are Laplacian eigenmaps.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    t : float or "auto"
-        Number of steps of the walk; "auto" is where the entropy of the spectrum :math:`\lambda^t` stops falling fast.
-    alpha : float
-        Exponent of the density normalization, from 0 (none) to 1 (full: the limit is heat flow on the
-        manifold however unevenly it is sampled).
-    bandwidth : "auto", "variable" or float
-        The s of the Gaussian; "auto": :math:`2 s^2` is the median over the points of the mean squared distance to their
-        neighbors. A point more than 1.5 times as far from its neighbors has an s of its own, from its distances over
-        1.5, and a pair of neighbors the larger s of its two: outliers change no other s, and stay attached.
-        "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbors.
-        Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
-    kernel : {"auto", "complete", "sparse"}
-        Affinities between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000
-        points whose graph is connected, and sparse with ``edge_lengths`` or ``remove_short_circuits``, which are of
-        edges: compare those with kernel="sparse". Every point is joined to itself.
-    min_participation : float
-        As in `LaplacianEigenmaps`.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given. They determine the bandwidth, and the
-        edges of the sparse kernel.
-    radius, metric, metric_params, search, symmetry
-        As in `Isomap`.
-    disconnected : {"apart", "bridge", "largest", "raise"}
-        As in `LaplacianEigenmaps`; the complete kernel is always connected.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`; the kernel is then sparse.
-    random_state : int, Generator or None
-        Seed; used only for approximate search.
-    n_jobs, verbose, callback
-        As in `Isomap`; a callback cannot shorten this fit.
 
     Attributes
     ----------
@@ -119,18 +87,23 @@ class DiffusionMaps(GraphEmbedder):
         The neighbor graph.
     diagnostics_ : dict
         Seconds, memory, ``stationary``, ``bandwidth`` and how many ``isolated_points`` have their own, ``kernel``,
-        ``t``, ``skipped_eigenvectors``, resolved "auto" parameters.
+        ``t``, ``skipped_eigenvectors``, values chosen by "auto".
+
+    See Also
+    --------
+    LaplacianEigenmaps : the same with t = 0.
+    CommuteTime : walks of any length.
+    Isomap : geodesic distances without noise.
 
     Notes
     -----
-    The complete kernel of one bandwidth has no negative eigenvalues. Others may; coordinates are in the order of the
-    eigenvalues with their signs, and a warning is issued when a negative one outweighs them (P then nearly alternates).
-    With a fractional t negative eigenvalues count as 0.
+    A callback cannot shorten this fit. The complete kernel is always connected. With one bandwidth it has no negative
+    eigenvalues. Other kernels may have some; coordinates are in the order of the signed eigenvalues, and a warning is
+    issued when a negative one outweighs them (P then nearly alternates). With a fractional t negative eigenvalues count
+    as 0.
 
     New points: :math:`\psi(x) = \lambda^{-1} \sum_j p(x, j) \psi_j`, over all points with the complete kernel, over
-    the neighbors with the sparse one; a new point that coincides with a fitted one takes its place.
-
-    References: coifman2006, bengio2004, zelnikmanor2005, moon2019.
+    the neighbors with the sparse one; a new point that coincides with a fitted one gets its coordinates.
 
     Examples
     --------
@@ -142,11 +115,35 @@ class DiffusionMaps(GraphEmbedder):
     1.0
     """
 
-    t: NonNegative | Literal["auto"] = 1
-    alpha: Fraction = 0.0
-    bandwidth: Positive | Literal["auto", "variable"] = "auto"
-    kernel: Literal["auto", "complete", "sparse"] = "auto"
-    min_participation: Fraction = 0.02
+    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(
+        'Number of neighbors of each point, which determine the bandwidth and the edges of the sparse kernel; "auto" '
+        "is 10, unless a radius is given.",
+        default="auto",
+    )
+    t: NonNegative | Literal["auto"] = parameter(
+        r'Number of steps of the walk; "auto" is where the entropy of the spectrum :math:`\lambda^t` stops decreasing '
+        "fast.",
+        default=1,
+    )
+    alpha: Fraction = parameter(
+        "Exponent of the density normalization, from 0 (none) to 1 (full: the limit is heat flow on the manifold "
+        "however unevenly it is sampled).",
+        default=0.0,
+    )
+    bandwidth: Positive | Literal["auto", "variable"] = parameter(
+        'Standard deviation s of the Gaussian. With "auto", :math:`2 s^2` is the median over the points of the mean '
+        "squared distance to their neighbors; a point more than 1.5 times as far from its neighbors gets an s of its "
+        r'own. With "variable", :math:`2 s_i s_j` replaces :math:`2 s^2`, with :math:`\sqrt2 s_i` the mean distance '
+        r"of i to its neighbors. The kernel :math:`e^{-d^2/\sigma}` has :math:`s = \sqrt{\sigma/2}`.",
+        default="auto",
+    )
+    kernel: Literal["auto", "complete", "sparse"] = parameter(
+        'Affinities between all pairs, or along the edges of the neighbor graph. "auto" is complete for up to 3,000 '
+        "points whose graph is connected, and sparse with ``edge_lengths`` or ``remove_short_circuits``, which "
+        "concern edges. Every point is joined to itself.",
+        default="auto",
+    )
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
     disconnected: Policy = "apart"
 
     affinity_matrix_: csr_array = fitted()

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Spectrum
@@ -20,6 +20,7 @@ from manifoldry._numerics.extension.kernel import Kernel, KernelFunction, Kernel
 from manifoldry._numerics.extension.linear import LinearInverse
 from manifoldry.methods._base import Embedder, estimator
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import COEF0_TEXT, DEGREE_TEXT, GAMMA_TEXT, KERNEL_TEXT
 
 MAX_GAMMA_POINTS = 1000
 """Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
@@ -45,36 +46,15 @@ MIN_NEGATIVE_SHARE = 1e-6
 )
 @estimator
 class KernelPCA(Embedder):
-    r"""Kernel principal component analysis.
+    r"""Find principal components in the feature space of a kernel, if a kernel defines what similar means.
+
+    Kernel principal component analysis solves
 
     .. math:: K_c u_k = \mu_k u_k, \qquad K_c = H K H, \qquad
               y_k(x) = \frac{1}{\sqrt{\mu_k}} \sum_i u_k(i)\, k_c(x, x_i)
 
     The scores of the fitted points are :math:`\sqrt{\mu_k}\, u_k`; new points are centered with the means of the
-    fitted ones. The linear kernel gives PCA. Only the wanted eigenpairs are computed.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
-        As in scikit-learn: :math:`\exp(-\gamma \|x-y\|^2)`, :math:`(\gamma x^T y + c)^p`, :math:`x^T y`,
-        :math:`\tanh(\gamma x^T y + c)`, the cosine of the angle; "precomputed" for a symmetric matrix of kernel values;
-        or a function of two arrays of rows, (m, p) and (n, p), that returns the values (m, n).
-    gamma : float, "auto" or None
-        Coefficient of the rbf, poly and sigmoid kernels. "auto" (or None) is :math:`1/2b^2` for rbf, with b the median
-        distance between different points, and 1 for the others.
-    degree : int
-        Degree p of the poly kernel.
-    coef0 : float
-        Constant c of the poly and sigmoid kernels.
-    n_landmarks : int, optional
-        Replace the kernel by its Nystrom approximation through that many random points; no n x n matrix is made.
-        With all points as landmarks nothing changes.
-    random_state : int, Generator or None
-        Seed of the landmarks, and of the sample that sets an "auto" gamma beyond 1000 points.
-    n_jobs, verbose, callback
-        As in `Isomap`.
+    fitted ones. The linear kernel gives PCA. Only the required eigenpairs are computed.
 
     Attributes
     ----------
@@ -84,16 +64,20 @@ class KernelPCA(Embedder):
     spectrum_ : Spectrum
         Eigenpairs of the centered kernel, or of its approximation.
     diagnostics_ : dict
-        Seconds, memory, the ``gamma`` used, and ``kept``: the share of the trace of the centered kernel. Of a kernel
+        Seconds, memory, the ``gamma`` used, and ``kept``: the share of the trace of the centered kernel. For a kernel
         that may be indefinite (sigmoid, poly, given or a function), ``lowest``: the lowest eigenvalue over the largest.
+
+    See Also
+    --------
+    PCA : the linear kernel.
+    PolynomialPCA : the poly kernel with explicit monomials.
+    LaplacianEigenmaps : local similarity.
 
     Notes
     -----
-    `inverse_transform` looks for points with given scores. For the linear kernel it is the inverse of PCA. For
+    `inverse_transform` searches points with given scores. For the linear kernel it is the inverse of PCA. For
     others a pre-image need not exist; the answer is a linear regression of the fitted points on their scores,
     weighted towards the scores nearest to the given ones. It needs dense points.
-
-    References: scholkopf1998, williams2001, mika1999.
 
     Examples
     --------
@@ -103,11 +87,15 @@ class KernelPCA(Embedder):
     ((300, 2), 2)
     """
 
-    kernel: KernelName | KernelFunction = "rbf"
-    gamma: Positive | Literal["auto"] | None = "auto"
-    degree: PositiveInt = 3
-    coef0: float = 1.0
-    n_landmarks: PositiveInt | None = None
+    kernel: KernelName | KernelFunction = parameter(KERNEL_TEXT, default="rbf")
+    gamma: Positive | Literal["auto"] | None = parameter(GAMMA_TEXT, default="auto")
+    degree: PositiveInt = parameter(DEGREE_TEXT, default=3)
+    coef0: float = parameter(COEF0_TEXT, default=1.0)
+    n_landmarks: PositiveInt | None = parameter(
+        "Number of random points of a Nyström approximation of the kernel, which needs no n x n matrix; with all "
+        "points nothing changes. None is no approximation.",
+        default=None,
+    )
 
     _invertible = True
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry._core.parameters import Fraction, Positive
+from manifoldry._core.parameters import Fraction, Positive, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding
@@ -15,12 +15,20 @@ from manifoldry._numerics.eigen.linear_span import eigengap, laplacian_eigenpair
 from manifoldry._numerics.eigen.localized import skip_localized
 from manifoldry._numerics.elbow import Suggestion
 from manifoldry._numerics.extension.affinity import LaplacianNystrom, embed_affinities, embed_copies
-from manifoldry._numerics.geometry.affinity import bandwidth_notes, edge_affinity
-from manifoldry._numerics.geometry.laplacian import LaplacianKind, weakened
+from manifoldry._numerics.geometry.affinity import LaplacianKind, bandwidth_notes, edge_affinity, weakened
 from manifoldry.graph._operations import Policy
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, count_points, estimator, fitted
+from manifoldry.methods._base._embedder import Metric
 from manifoldry.methods._base._targets import given_targets
+from manifoldry.methods._base._texts import (
+    AFFINITY_METRIC_TEXT,
+    BANDWIDTH_TEXT,
+    EDGE_WEIGHTS_TEXT,
+    PARTICIPATION_TEXT,
+    TARGET_METRIC_TEXT,
+    TARGET_WEIGHT_TEXT,
+)
 
 
 @register(
@@ -28,16 +36,18 @@ from manifoldry.methods._base._targets import given_targets
     problem="eigen",
     papers=("belkin2003", "bengio2004", "luxburg2007", "deridder2003", "raducanu2012"),
     gives=("transform", "inverse", "spectrum", "graph"),
-    keeps="nearness: strongly joined points stay together, clusters stand apart",
-    loses="distances and the aspect ratio: of a long strip the second coordinate repeats the first",
-    use_when="the data fall into clusters or one sheet about as wide as long, and there are very many of them",
+    keeps="closeness: strongly joined points stay together, clusters stand apart",
+    loses="distances and the aspect ratio: for a long strip the second coordinate repeats the first",
+    use_when="there are very many points, in clusters or on one sheet about as wide as long",
     fails_when="sampling is uneven, or one direction is much longer than the others",
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
 class LaplacianEigenmaps(GraphEmbedder):
-    r"""Laplacian eigenmaps: the coordinates that vary least along the edges of the neighbor graph.
+    r"""Embed very many points by the coordinates that vary least along the edges of their neighbor graph.
+
+    Laplacian eigenmaps solve
 
     .. math:: \min_Y \tfrac12 \sum_{ij} w_{ij} \|y_i - y_j\|^2 = \operatorname{tr} Y^T L Y
         \quad \text{subject to} \quad Y^T D Y = I, \; Y^T D 1 = 0 ,
@@ -45,69 +55,38 @@ class LaplacianEigenmaps(GraphEmbedder):
     with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}` along the edges, degrees D and :math:`L = D - W`: the
     eigenvectors 2, ..., d + 1 of :math:`L v = \lambda D v`. The least sum is that of their eigenvalues.
 
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_neighbors : int or "auto"
-        Number of neighbors of each point; "auto" is 10, unless a radius is given.
-    radius : float, optional
-        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    weights : {"heat", "binary"}
-        Edge weights by the heat kernel, or all of them 1.
-    bandwidth : float or "auto"
-        Standard deviation s of the heat kernel; with "auto" :math:`2 s^2` is the median over the points of the mean
-        squared distance to their neighbors. A point more than 1.5 times as far from its neighbors has an s of its own,
-        from its own distances over 1.5, and an edge the larger s of its ends: outliers change no other s, and stay
-        attached.
-        Written :math:`e^{-\gamma d^2}` the kernel has :math:`s = 1/\sqrt{2\gamma}`, written :math:`e^{-d^2/t}` it has
-        :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has :math:`s = \sqrt{2t}`.
-    min_participation : float
-        Eigenvectors carried by a smaller share of the points (inverse participation ratio; outliers and small clumps
-        have such) are skipped, and the next ones taken. 0 skips none.
-    laplacian : {"random_walk", "symmetric", "unnormalized"}
-        Normalization: v as above; :math:`u = D^{1/2} v`, with :math:`Y^T Y = I`; or the eigenvectors of L itself, also
-        with :math:`Y^T Y = I`, in which all points have the same weight.
-    metric, metric_params
-        As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of edge lengths; or
-        "affinity": ``X`` holds the edge weights themselves, dense or sparse, 0 for none, and no neighbors are searched;
-        the diagonal is ignored.
-    search, symmetry
-        As in `Isomap`.
-    disconnected : {"apart", "bridge", "largest", "raise"}
-        Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
-        embed the largest only (the other points get NaN), or raise an error.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    target_metric, target_weight
-        As in `Isomap`; given affinities between different classes are multiplied by :math:`e^{-(w / (1 - w))^2}`.
-    random_state : int, Generator or None
-        Seed; used only for approximate search.
-    n_jobs, verbose, callback
-        As in `Isomap`; a callback cannot shorten this fit.
-
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         Columns orthonormal in the weights D, with weighted mean 0.
     spectrum_ : Spectrum
-        Eigenvalues between 0 and 2, ascending; the constant, with eigenvalue 0, is in ``dropped``. Of a graph
-        embedded in pieces, that of the largest.
+        Eigenvalues between 0 and 2, ascending; the constant, with eigenvalue 0, is in ``dropped``. If
+        components are embedded apart, that of the largest.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The edge weights W.
     graph_ : NeighborGraph
-        The undirected graph. Given affinities w have become the lengths :math:`\sqrt{-2 \ln (w / w_{max})}`.
+        The undirected graph; given affinities w are stored as the lengths :math:`\sqrt{-2 \ln (w / w_{max})}`.
     diagnostics_ : dict
         Seconds, components, ``bandwidth`` and how many ``isolated_points`` have their own, ``skipped_eigenvectors``,
-        resolved "auto" parameters.
+        values chosen by "auto".
+
+    See Also
+    --------
+    DiffusionMaps : corrects uneven sampling.
+    CommuteTime : distances with a meaning.
+    LPP : a linear map.
+    SpectralClustering : labels instead of coordinates.
 
     Notes
     -----
-    New points follow the eigenvector's own equation,
-    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbors; a new point that coincides
-    with a fitted one takes its place. Affinities below 1e-10 of the strongest are raised to it.
+    A callback cannot shorten this fit. Written :math:`e^{-\gamma d^2}` the heat kernel has :math:`s =
+    1/\sqrt{2\gamma}`, written :math:`e^{-d^2/t}` it has :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has
+    :math:`s = \sqrt{2t}`. Given affinities between different classes are multiplied by :math:`e^{-(w / (1 - w))^2}`
+    with the target weight w.
 
-    References: belkin2003, bengio2004, luxburg2007, deridder2003, raducanu2012.
+    New points follow the eigenvector equation,
+    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbors; a new point that coincides
+    with a fitted one gets its coordinates. Affinities below 1e-10 of the strongest are raised to it.
 
     Examples
     --------
@@ -118,13 +97,19 @@ class LaplacianEigenmaps(GraphEmbedder):
     (1000, 2)
     """
 
-    weights: Literal["heat", "binary"] = "heat"
-    bandwidth: Positive | Literal["auto"] = "auto"
-    min_participation: Fraction = 0.02
-    laplacian: LaplacianKind = "random_walk"
+    metric: Metric = parameter(AFFINITY_METRIC_TEXT, default="euclidean")
+    weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
+    bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
+    laplacian: LaplacianKind = parameter(
+        'Normalization: "random_walk" for v as above; "symmetric" for :math:`u = D^{1/2} v`, with :math:`Y^T Y = I`; '
+        '"unnormalized" for the eigenvectors of L itself, also with :math:`Y^T Y = I`, in which all points have the '
+        "same weight.",
+        default="random_walk",
+    )
     disconnected: Policy = "apart"
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.0
+    target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
+    target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     affinity_matrix_: csr_array = fitted()
 
@@ -160,7 +145,7 @@ class LaplacianEigenmaps(GraphEmbedder):
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
         if self.metric != "affinity":
             return super()._embed_with(X, y, run)
-        targets = given_targets(self, y, count_points(X))
+        targets = given_targets(y, count_points(X), self.target_weight, self.target_metric)
         return self._embed(X if targets is None else weakened(X, targets), run)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.threads import blas_threads_for
@@ -44,29 +44,16 @@ MAX_SHARE_OF_POWER = 0.5
 )
 @estimator
 class PolynomialPCA(Embedder):
-    r"""Polynomial principal component analysis.
+    r"""Find principal components of products and powers of the columns, if points may satisfy an equation.
 
     .. math:: y = V^T (\phi(x) - \overline{\phi}), \qquad \phi_\alpha(x) = w_\alpha
               \Bigl(\frac{x - \overline{x}}{s}\Bigr)^\alpha, \quad 1 \leq |\alpha| \leq d,
               \qquad w_\alpha^2 = \frac{d!}{\alpha!\, (d - |\alpha|)!}\, c^{d - |\alpha|}
 
-    Columns are joined by their products and powers up to a degree, about the mean and in units of the root mean square
+    Products and powers up to a degree are added to the columns, about the mean and in units of the root mean square
     distance s from it. The leading principal components of these are curved coordinates; the last one is a
     polynomial that varies least over the points, and if it does not vary at all they satisfy an equation. With these
-    weights inner products are those of the polynomial kernel, so that neither a rotation nor a unit matters.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    degree : int
-        Largest degree d of a monomial; 1 gives PCA.
-    coef0 : float
-        Constant c of the kernel: the larger, the more weight have monomials of low degree.
-    random_state
-        Ignored: nothing is random.
-    n_jobs, verbose, callback
-        As in `Isomap`.
+    weights inner products are those of the polynomial kernel, so that neither a rotation nor the unit matters.
 
     Attributes
     ----------
@@ -82,18 +69,23 @@ class PolynomialPCA(Embedder):
         Coefficients of the polynomial of least variance in ``(x - mean_) / unit_``: the constant, then those of
         ``powers_``. Its mean over the points is 0. Only where points outnumber monomials.
     mean_ : ndarray of shape (n_features,)
+        The mean of the rows.
     unit_ : float
         The length s.
     diagnostics_ : dict
         Seconds, ``n_monomials``, and ``equation_deviation``: the root mean square of the equation's values over the
         points, relative to that of an average component: near 0 if they satisfy it, or if they are thin along some
-        direction, as with columns in different units, of which the ``advice`` tells.
+        direction, as with columns in different units, which ``advice`` reports.
+
+    See Also
+    --------
+    KernelPCA : other kernels, and many columns.
+    NonlinearFactorAnalysis : polynomials of hidden factors.
 
     Notes
     -----
-    `inverse_transform` is the projection in the space of monomials, of which those of degree 1 are read off.
-
-    References: gnanadesikan1969, scholkopf1998.
+    Nothing is random. `inverse_transform` is the projection in the space of monomials, of which those of degree 1 are
+    read off.
 
     Examples
     --------
@@ -105,8 +97,10 @@ class PolynomialPCA(Embedder):
     True
     """
 
-    degree: PositiveInt = 2
-    coef0: Positive = 1.0
+    degree: PositiveInt = parameter("Largest degree d of a monomial; 1 gives PCA.", default=2)
+    coef0: Positive = parameter(
+        "Constant c of the kernel: larger values give monomials of low degree more weight.", default=1.0
+    )
 
     components_: FloatArray = fitted()
     powers_: IntArray = fitted()

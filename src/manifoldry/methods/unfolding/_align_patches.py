@@ -13,6 +13,7 @@ from manifoldry._core import check
 from manifoldry._core.run import Callback, Run
 from manifoldry._core.values import Array, Certificate, FloatArray, IntArray, Spectrum, Trace
 from manifoldry._numerics.linalg import proven_factor
+from manifoldry._numerics.patches.layout import UnfoldedPatches, unfold
 from manifoldry._numerics.patches.overlaps import (
     find_overlaps,
     joined,
@@ -21,7 +22,6 @@ from manifoldry._numerics.patches.overlaps import (
     patch_components,
 )
 from manifoldry._numerics.patches.rigid import ArrayPair, PairConstraints, RigidPatches
-from manifoldry._numerics.patches.unfold import UnfoldedPatches, unfold
 from manifoldry._numerics.semidefinite import DistanceConstraints, Placement, place, spectral_start
 
 N_MEAN_POINTS = 12

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import Fraction, Positive, PositiveInt
+from manifoldry._core.parameters import Fraction, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray
@@ -15,13 +15,14 @@ from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.patches.advice import charting_advice, flatness_remarks
 from manifoldry._numerics.patches.affine import AlignedCharts, AlignmentOptions, align_charts
 from manifoldry._numerics.patches.atlas import Atlas, ChartOptions, PatchRule
+from manifoldry._numerics.patches.layout import CenteredPatchInverse, CenteredPatchMap, PatchMap
 from manifoldry._numerics.patches.overlaps import refuse_apart
 from manifoldry._numerics.patches.restarts import Chosen, Trial, least_contradicted, resolve_n_init, sample_graph
-from manifoldry._numerics.patches.unfold import CenteredPatchInverse, CenteredPatchMap, PatchMap
 from manifoldry.data._chunked.sampling import drawn_rows
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit, bounded_size
+from manifoldry.methods._base._texts import PARTICIPATION_TEXT, PATCH_NEIGHBORS_TEXT, RADIUS_TEXT, TRUE_SCALE_TEXT
 
 MAX_CHARTED_SAMPLE = 20_000
 """Points from which charts are fitted and aligned; the others are only mapped by them."""
@@ -37,14 +38,16 @@ N_CHARTING_NEIGHBORS = 6
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="a flat sheet up to an affine map, and true to scale where charts agree on one",
     loses="what single charts do not hold: gaps, and directions beyond n_components",
-    use_when="a surface with little noise, and a smooth map for new points in closed form is wanted",
-    fails_when="the data is no surface of n_components dimensions (digits, cells) or closed, or charts join two sheets",
+    use_when="the data is a surface with little noise, and new points need a smooth map in closed form",
+    fails_when="the data is closed or not a surface of n_components dimensions (digits), or charts join two sheets",
     cost="O(n d) per number of charts tried, and one eigenproblem of charts (d + 1) columns: rolls of 20,000 in 2 s",
     test_params={"n_components": 2, "n_neighbors": 6, "n_init": 1},
 )
 @estimator
 class ManifoldCharting(Embedder):
-    r"""Manifold charting: local charts with soft memberships, brought together by affine maps.
+    r"""Unfold a surface with little noise by local charts and affine maps, with a smooth map for new points.
+
+    Manifold charting aligns local charts with soft memberships by affine maps:
 
     .. math:: \min_G \tfrac12 \sum_i \sum_{jk} p_j(x_i)\, p_k(x_i)
               \left\| G_j \tilde u_j(x_i) - G_k \tilde u_k(x_i) \right\|^2,
@@ -58,46 +61,18 @@ class ManifoldCharting(Embedder):
     charts are flat.
 
     The charts are the patches of `IPA`: Voronoi cells, expanded over their borders, with memberships that fall to zero
-    at the border; principal components, corrected for curvature. Brand's are the posterior probabilities of a mixture
-    of Gaussians. On a surface with little noise these are nearly 0 or 1 (a point of a roll is in 1.03 charts on
-    average, here in 2), so that hardly any points tie charts together, and whether a roll is unfolded is left to
-    chance; and a Gaussian does not know the neighbor graph, which keeps charts on one sheet.
+    at the border; coordinates are principal components, corrected for curvature. Brand's memberships are the posterior
+    probabilities of a mixture of Gaussians. On a surface with little noise these are nearly 0 or 1 (a point of a roll
+    is in 1.03 charts on average, here in 2), so that hardly any points connect charts, and whether a roll is unfolded
+    is left to chance. Gaussians also ignore the neighbor graph, which keeps charts on one sheet.
 
-    `IPA` only turns charts, which takes a semidefinite program and keeps scale; affine maps need one eigenproblem, and
-    leave the layout unknown up to an affine map: the scale of the charts settles that, where they agree on one.
-
-    Parameters
-    ----------
-    n_components : int
-        Dimension d of charts and embedding.
-    n_patches : int or "auto"
-        Number of charts; "auto" doubles it until charts keep the distances between neighbors. Patches that are not
-        connected in the neighbor graph are divided, so there may be more.
-    chart : {"curved", "flat"}
-        Local coordinates: principal components corrected for curvature to arc length, or principal components alone,
-        :math:`u_k(x) = W_k^T (x - \mu_k)`.
-    overlap : float
-        Width of the overlap of charts, as a fraction of the squared distance between their centers; it is increased
-        where charts would not be connected. Wide overlaps average noise, and make charts less flat.
-    isometric : bool
-        Whether to set the coordinates to the scale of the charts where these agree on one; False leaves Y'Y = nI.
-    min_participation : float
-        Minimum share of the points that must carry an eigenvector (participation ratio) for it to be a coordinate.
-    n_init : int or "auto"
-        Maximum number of fits, as in `IPA`: charts are sought again where the points contradict the layout.
-    n_neighbors : int, "auto" or None
-        Number of neighbors in the graph; "auto" is 6 unless a radius is given.
-    radius : float, optional
-        Maximum distance of neighbors; with n_neighbors too, at most that many.
-    disconnected : {"apart", "raise"}
-        Components of the graph of charts are laid side by side, or raise an error.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the search for charts.
+    `IPA` moves charts rigidly, which needs a semidefinite program and keeps scale. Affine maps need one eigenproblem
+    and leave the layout undetermined up to an affine map, which the scale of the charts settles if they agree on one.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The coordinates, in their principal axes where they are to scale.
+        The coordinates, in their principal axes if they are to scale.
     spectrum_ : Spectrum
         Eigenvalues of the alignment, ascending, without the constant; vectors are the coordinates of unit length.
     alignment_error_ : float
@@ -113,17 +88,18 @@ class ManifoldCharting(Embedder):
     n_patches_ : int
         Number of charts.
     graph_ : NeighborGraph
-        Of the points that charts were fitted to, ``sample_``, without the edges that restarts left out.
+        The graph of the points ``sample_``, without the edges that restarts removed.
     sample_ : ndarray
-        Rows from which charts were fitted, at most 20,000.
+        Rows to which charts were fitted, at most 20,000.
     diagnostics_ : dict
         ``isometric``: whether the scale is true: ``misfit``, how far one map is from explaining all charts, is at most
         0.5, and ``length_error``, which three of four edges do not exceed, at most 0.15; ``memberships``: the mean
         number of charts of a point, as the exponential of the entropy; ``dimension``, ``contradictions``, ``advice``.
 
-    Notes
-    -----
-    References: brand2003; the same least squares for other local models teh2003.
+    See Also
+    --------
+    IPA : rigid motions of patches, true to scale.
+    LTSA : one tangent plane per point.
 
     Examples
     --------
@@ -134,15 +110,34 @@ class ManifoldCharting(Embedder):
     True
     """
 
-    n_patches: PositiveInt | Literal["auto"] = "auto"
-    chart: Literal["curved", "flat"] = "curved"
-    overlap: Positive = 0.8
-    isometric: bool = True
-    min_participation: Fraction = 0.02
-    n_init: PositiveInt | Literal["auto"] = "auto"
-    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
-    radius: Positive | None = None
-    disconnected: Literal["apart", "raise"] = "apart"
+    n_components: PositiveInt = parameter("Dimension d of charts and embedding.", default=2, kw_only=False)
+    n_patches: PositiveInt | Literal["auto"] = parameter(
+        'Number of charts; "auto" doubles it until charts keep the distances between neighbors. Patches that are not '
+        "connected in the neighbor graph are divided, so there may be more.",
+        default="auto",
+    )
+    chart: Literal["curved", "flat"] = parameter(
+        "Local coordinates: principal components corrected for curvature to arc length, or principal components "
+        r"alone, :math:`u_k(x) = W_k^T (x - \mu_k)`.",
+        default="curved",
+    )
+    overlap: Positive = parameter(
+        "Width of the overlap of charts, as a fraction of the squared distance between their centers; it is "
+        "increased where charts would not be connected. Wide overlaps average noise, but make charts less flat.",
+        default=0.8,
+    )
+    isometric: bool = parameter(TRUE_SCALE_TEXT, default=True)
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
+    n_init: PositiveInt | Literal["auto"] = parameter(
+        'Maximum number of fits: charts are computed again if the points contradict the layout. "auto" is 16 for up '
+        "to 5,000 points, otherwise 1.",
+        default="auto",
+    )
+    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(PATCH_NEIGHBORS_TEXT, default="auto")
+    radius: Positive | None = parameter(RADIUS_TEXT, default=None)
+    disconnected: Literal["apart", "raise"] = parameter(
+        "Components of the graph of charts are laid out side by side, or raise an error.", default="apart"
+    )
 
     patches_: Atlas = fitted()
     mean_: FloatArray = fitted()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import Fraction, Positive, ProperShare
+from manifoldry._core.parameters import Fraction, Positive, ProperShare, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, Embedding, FloatArray
@@ -18,6 +18,7 @@ from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods._base._embedder import count_points
 from manifoldry.methods._base._targets import known_classes, known_numbers
+from manifoldry.methods._base._texts import CONSTRAINTS_TEXT, GAP_TEXT, SLACK_TEXT
 
 DEPENDENCE_CLAIM = "the stretch along the targets with these distances kept"
 
@@ -41,48 +42,29 @@ TargetMetric = Literal["categorical", "numeric", "linear"]
     papers=("song2007", "gretton2005", "weinberger2006"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="distances between neighbors, exactly, or as upper bounds",
-    loses="variance that the targets do not ask for: what the kept distances let lie flat does",
-    use_when="labels or numbers are known for some points, and the picture is to show them without tearing neighbors",
+    loses="variance that the targets do not need, as far as the kept distances allow",
+    use_when="labels or numbers are known for some points, and the picture should show them without tearing neighbors",
     fails_when="classes are neighbors of each other: distances are kept, and labels cannot part what the graph joins",
     cost="as MVU: 178 wines in 0.3 s, 250 digits in 0.5 s; up to 9,000 kept distances",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @estimator
 class ColoredMVU(GraphEmbedder):
-    r"""Colored maximum variance unfolding: the largest dependence on targets with distances between neighbors kept.
+    r"""Unfold points so that the layout shows known labels or numbers, with distances between neighbors kept.
+
+    Colored maximum variance unfolding maximizes the dependence on targets:
 
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} (G L) \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
     L is a kernel of the targets ``y``; with the centering matrix H, :math:`\operatorname{tr}(H G H L)` is, but for a
-    factor, the Hilbert-Schmidt independence criterion of places and targets. Of one class per point L = I, and the
-    program is that of `MVU`; so it is without ``y``. Points whose target is not known (-1, NaN or None) are classes of
-    their own. New points need no targets.
+    factor, the Hilbert-Schmidt independence criterion of coordinates and targets. With one class per point L = I, and
+    the program is that of `MVU`, as it is without ``y``. Points whose target is not known (-1, NaN or None) are classes
+    of their own. New points need no targets.
 
     Distances are kept whatever the targets are. So points of two classes that are neighbors stay neighbors: the targets
-    choose among the ways to unfold, where `MVU` takes the one of the largest variance. That is no classifier: labels
-    hidden from the fit are found by nearest points no more often, on the whole, than in the layout of `MVU`.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    target_metric : {"categorical", "numeric", "linear"}
-        What ``y`` holds, and its kernel: classes, :math:`L_{ij} = 1` for equal ones; numbers (one or more columns),
-        :math:`L_{ij} = \exp(-|y_i - y_j|^2 / 2 \sigma^2)` with the median distance :math:`\sigma` of different ones; or
-        numbers of which all spread is to be seen, with the inner products of y about its mean.
-    target_weight : float in [0, 1]
-        Share w of the targets: :math:`(1 - w) H + w L`, with L centered and brought to the trace of H. 0 is `MVU`.
-    constraints : {"equal", "at most"}
-        Whether distances are kept, or only not exceeded: then what the targets do not ask for becomes flat.
-    slack : float
-        Relative slack of the kept squared distances.
-    tol : float
-        Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected, edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the optimization.
+    only choose among the possible unfoldings, where `MVU` chooses that of the largest variance. The result is not a
+    classifier: nearest points predict labels hidden from the fit no better, on the whole, than in the layout of `MVU`.
 
     Attributes
     ----------
@@ -91,11 +73,12 @@ class ColoredMVU(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the unfolded Gram matrix, in all dimensions used.
     certificate_ : Certificate
-        Of minus tr(G L) with these distances; ``gap`` is relative, ``violation`` as in `MVU`.
+        Certificate of minus tr(G L) with these distances; ``gap`` is relative, ``violation`` is by how much a squared
+        relative distance is farther than ``slack`` from those to keep.
     error_certificate_ : Certificate
-        As in `MVU`.
+        Certificate of the smallest mean squared relative error of the squared distances to keep: zero if they fit.
     stretch_ : float
-        tr(G L); of targets that say nothing the variance.
+        tr(G L); without informative targets the variance.
     error_ : float
         Mean squared relative error of the squared distances, in all dimensions used.
     trace_ : Trace
@@ -103,14 +86,19 @@ class ColoredMVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``n_constraints``: the number of distances, ``n_known``: that of points with a
-        target, and ``advice`` as in `MVU`, and where targets say nothing.
+        Seconds, components, bridges, ``n_constraints``: the number of distances, ``n_known``: the number of points
+        with a target, and ``advice``: what to do if the points need more dimensions, or targets are not informative.
+
+    See Also
+    --------
+    MVU : without targets.
+    UMAP : labels for larger data.
+    LPP : a linear map with targets.
 
     Notes
     -----
-    Up to 9,000 distances are kept, more are refused. Duplicates and new points as in `MVU`.
-
-    References: song2007, gretton2005, weinberger2006.
+    Up to 9,000 distances are kept; more raise an error. Distances below a thousandth of their median (duplicates) are
+    set to that. New points are mapped by the weights that reconstruct them from their neighbors.
 
     Examples
     --------
@@ -123,11 +111,20 @@ class ColoredMVU(GraphEmbedder):
     'proven optimal'
     """
 
-    target_metric: TargetMetric = "categorical"
-    target_weight: Fraction = 1.0
-    constraints: Literal["equal", "at most"] = "equal"
-    slack: ProperShare = 1e-2
-    tol: Positive = 1e-4
+    target_metric: TargetMetric = parameter(
+        "What ``y`` holds, and its kernel: classes, :math:`L_{ij} = 1` for equal ones; numbers (one or more "
+        r"columns), :math:`L_{ij} = \exp(-|y_i - y_j|^2 / 2 \sigma^2)` with the median distance :math:`\sigma` of "
+        "distinct ones; or numbers whose entire spread should be visible, with the inner products of y about its "
+        "mean.",
+        default="categorical",
+    )
+    target_weight: Fraction = parameter(
+        "Share w of the targets: :math:`(1 - w) H + w L`, with L centered and scaled to the trace of H. 0 is `MVU`.",
+        default=1.0,
+    )
+    constraints: Literal["equal", "at most"] = parameter(CONSTRAINTS_TEXT, default="equal")
+    slack: ProperShare = parameter(SLACK_TEXT, default=1e-2)
+    tol: Positive = parameter(GAP_TEXT, default=1e-4)
 
     stretch_: float = fitted()
     error_: float = fitted()

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import ArrayLike, Described, Positive, PositiveInt
+from manifoldry._core.parameters import ArrayLike, Described, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
@@ -27,6 +27,7 @@ from manifoldry.graph._operations import components, connect, raise_disconnected
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import DEGREE_TEXT, RADIUS_TEXT
 
 N_AUTO_NEIGHBORS = 6
 RANK_TOL = 1e-6
@@ -48,60 +49,25 @@ PairArray = Annotated[Any, Described("an array of shape (n_pairs, 2)")]
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="the distances of neighbors, or given ones, as well as a linear map of the kernel can",
     loses="dimensions beyond n_components; all distances that are neither kept nor stretched",
-    use_when="there are few points, a smooth map for new ones is wanted, or target distances are given",
+    use_when="there are few points, new ones need a smooth map, or target distances are given",
     fails_when="neighbors are across folds, or the kernel is so narrow that it is zero between the points",
     cost="O(E^3) time and O(E^2) memory for E kept pairs: 400 points of a roll in 2 s, 1,000 in 13 s",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
 @estimator
 class EAT(Embedder):
-    r"""Embedding by affine transformations.
+    r"""Embed few points by a linear map of a kernel that keeps the distances of neighbors, or given distances.
 
-    Finds a linear map :math:`Y = K \Omega` of the centered kernel matrix K. With :math:`A = \Omega \Omega^\top` the
-    squared distances :math:`|y_i - y_j|^2 = (k_i - k_j)^\top A (k_i - k_j)` are linear in A, and
+    Embedding by affine transformations finds a linear map :math:`Y = K \Omega` of the centered kernel matrix K. With
+    :math:`A = \Omega \Omega^\top` the squared distances :math:`|y_i - y_j|^2 = (k_i - k_j)^\top A (k_i - k_j)` are
+    linear in A, and
 
     .. math:: \min_{A \succeq 0} \sum_{(i,j) \in S} \Big(\frac{|y_i - y_j|^2}{\tau_{ij}^2} - 1\Big)^2 , \qquad
               \text{then} \quad \max \sum_{(i,j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
 
-    among the matrices with the least error: the distances of pairs S are kept, those of pairs O are maximized, others
-    are free. The principal components of Y are the embedding, and the same map embeds new points. Both steps are
+    among the matrices with the smallest error: the distances of pairs S are kept, those of pairs O are maximized,
+    others are free. The principal components of Y are the embedding, and the same map embeds new points. Both steps are
     semidefinite programs over the range of K, solved by an interior-point method with a certificate from the dual.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    kernel : {"auto", "linear", "poly", "rbf", "precomputed"} or callable
-        As in scikit-learn, for points about their mean: :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`,
-        :math:`\exp(-\gamma |x - y|^2)`; a matrix of kernel values in place of points; or a function of two arrays of
-        rows. "auto" is linear for at least as many columns as points, else rbf.
-    gamma : float, "auto" or None
-        Coefficient of the rbf and poly kernels; "auto" (or None) is :math:`1/\sigma^2` for rbf, with :math:`\sigma` the
-        mean distance of the kept pairs, and 1 for poly.
-    degree : int
-        Degree p of the poly kernel.
-    coef0 : float
-        Constant c of the poly kernel.
-    n_neighbors : int, "auto" or None
-        Number of neighbors whose distances are kept; "auto" is 6 unless a radius is given.
-    radius : float, optional
-        Maximum distance of neighbors; with n_neighbors too, at most that many.
-    distances : array of shape (n_samples, n_samples), optional
-        Target distances :math:`\tau`, positive between different points; by default those of the points, or those that
-        the kernel matrix implies.
-    keep : array of shape (n_pairs, 2), optional
-        Pairs S to keep; by default neighbors.
-    stretch : array of shape (n_pairs, 2), optional
-        Pairs O to stretch; by default all that are not kept.
-    disconnected : {"bridge", "raise"}
-        A neighbor graph in several components, for which the stretch is unbounded, is joined by its shortest bridges or
-        raises an error.
-    slack : float
-        Relative slack of the kept squared distances while the others are maximized.
-    tol : float
-        Relative duality gap at which to stop.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; nothing is random, and a true answer of the callback stops the optimization.
 
     Attributes
     ----------
@@ -114,11 +80,12 @@ class EAT(Embedder):
     rank_ratio_ : float
         Rank of the centered kernel over n - 1; with 1 any coordinates can be reached.
     certificate_ : Certificate
-        Of minus ``stretch_``: ``gap`` bounds the relative distance from the largest stretch with the kept squared
-        distances within ``slack`` of those with the least error; ``violation`` is by how much they leave these bands.
+        Certificate of minus ``stretch_``: ``gap`` bounds the relative distance from the largest stretch with the kept
+        squared distances within ``slack`` of those with the smallest error; ``violation`` is by how much they leave
+        these bounds.
     error_certificate_ : Certificate
-        Of that least error, the mean of :math:`(|y_i - y_j|^2/\tau_{ij}^2 - 1)^2` before the stretch. Errors as small
-        as the slack count as none.
+        Certificate of that smallest error, the mean of :math:`(|y_i - y_j|^2/\tau_{ij}^2 - 1)^2` before the stretch.
+        Errors as small as the slack count as none.
     spectrum_ : Spectrum
         Variances of Y (times n); those beyond the first n_components are lost.
     trace_ : Trace
@@ -126,7 +93,13 @@ class EAT(Embedder):
     graph_ : NeighborGraph
         The kept pairs.
     diagnostics_ : dict
-        ``kernel`` and ``gamma`` used, ``bridges``, and ``advice``: problems found, in sentences.
+        ``kernel`` and ``gamma`` used, ``bridges``, and ``advice`` on problems.
+
+    See Also
+    --------
+    MVU : all Gram matrices instead of a kernel map.
+    TesseraMap : the same idea for many points.
+    KernelPCA : keeps inner products of the kernel.
 
     Examples
     --------
@@ -134,24 +107,43 @@ class EAT(Embedder):
     >>> eat = EAT(n_components=2, n_neighbors=4).fit(datasets.s_curve(60).X)
     >>> eat.certificate_.gap < 1e-4
     True
-
-    Notes
-    -----
-    References: khajehpour2013
     """
 
-    kernel: Literal["auto", "linear", "poly", "rbf", "precomputed"] | Callable[[Any, Any], Any] = "auto"
-    gamma: Positive | Literal["auto"] | None = "auto"
-    degree: PositiveInt = 3
-    coef0: float = 1.0
-    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
-    radius: Positive | None = None
-    distances: ArrayLike | None = None
-    keep: PairArray | None = None
-    stretch: PairArray | None = None
-    disconnected: Literal["bridge", "raise"] = "bridge"
-    slack: Positive = 1e-4
-    tol: Positive = 1e-4
+    kernel: Literal["auto", "linear", "poly", "rbf", "precomputed"] | Callable[[Any, Any], Any] = parameter(
+        r"Kernel of points about their mean: :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p` or :math:`\exp(-\gamma "
+        '|x - y|^2)`; "precomputed": ``X`` holds kernel values; or a function of two arrays of rows. "auto" is '
+        "linear if there are at least as many columns as points, otherwise rbf.",
+        default="auto",
+    )
+    gamma: Positive | Literal["auto"] | None = parameter(
+        r'Coefficient of the rbf and poly kernels; "auto" and None are :math:`1/\sigma^2` for rbf, with '
+        r":math:`\sigma` the mean distance of the kept pairs, and 1 for poly.",
+        default="auto",
+    )
+    degree: PositiveInt = parameter(DEGREE_TEXT, default=3)
+    coef0: float = parameter("Constant c of the poly kernel.", default=1.0)
+    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(
+        'Number of neighbors whose distances are kept; "auto" is 6, unless a radius is given.', default="auto"
+    )
+    radius: Positive | None = parameter(RADIUS_TEXT, default=None)
+    distances: ArrayLike | None = parameter(
+        r"Target distances :math:`\tau`, positive between distinct points; None uses those of the points, or those "
+        "that the kernel matrix implies.",
+        default=None,
+    )
+    keep: PairArray | None = parameter("Pairs S whose distances are kept; None keeps those of neighbors.", default=None)
+    stretch: PairArray | None = parameter(
+        "Pairs O whose distances are maximized; None maximizes all that are not kept.", default=None
+    )
+    disconnected: Literal["bridge", "raise"] = parameter(
+        "A neighbor graph with several components, for which the stretch is unbounded, is joined by its shortest "
+        "bridges or raises an error.",
+        default="bridge",
+    )
+    slack: Positive = parameter(
+        "Relative slack of the kept squared distances while the others are maximized.", default=1e-4
+    )
+    tol: Positive = parameter("Relative duality gap at which the optimization stops.", default=1e-4)
 
     error_: float = fitted()
     error_certificate_: Certificate = fitted()

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry._core.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray
@@ -27,6 +27,8 @@ from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._checks import MAX_DOMINATED_SHARE
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT, WEIGHT_REG_TEXT
 from manifoldry.methods.unfolding._fast_mvu_program import (
     FACTOR_TOO_LARGE,
     farthest_points,
@@ -53,7 +55,7 @@ _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
     problem="semidefinite",
     papers=("weinberger2006b",),
     gives=_GIVES,
-    keeps="distances between neighbors, in the sense of least squares; if n_components cannot, what is smooth of them",
+    keeps="distances between neighbors, in least squares; if n_components dimensions cannot, their smooth part",
     loses="detail, where the layout is not refined; the scale of neighbors' distances then",
     use_when="maximum variance unfolding fits, but there are more than a few thousand points",
     fails_when="a few outliers hold most of the variance, as among wines; long thin arms, components joined by bridges",
@@ -62,9 +64,9 @@ _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
 )
 @estimator
 class FastMVU(GraphEmbedder):
-    r"""Maximum variance unfolding over the smoothest functions on the graph, then refined.
+    r"""Unfold more than a few thousand points by maximum variance unfolding over smooth functions, then refine.
 
-    The points are first linear combinations of the m lowest eigenvectors of the graph Laplacian,
+    At first the points are linear combinations of the m lowest eigenvectors of the graph Laplacian,
     :math:`G = Q P Q^\top`:
 
     .. math:: \max_{P \succeq 0} \; \operatorname{tr} P - \frac{\kappa}{2 E} \sum_{i \sim j}
@@ -75,29 +77,9 @@ class FastMVU(GraphEmbedder):
     distances over all points, less a small multiple of the variance: first in two dimensions more than n_components,
     so that the points can unfold, and then in n_components.
 
-    Data of more dimensions does not keep its distances in n_components, and forced to it far points come together: of
+    Data of more dimensions cannot keep its distances in n_components, and forcing it moves far points together. Among
     the layouts of the program, of the refinement in more dimensions, and of that in n_components, the last is returned
-    unless another keeps neighbors better and is not ruled by outliers.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_basis : int
-        Number m of eigenvectors.
-    tol : float
-        Relative duality gap at which the convex program counts as solved.
-    max_iter : int
-        Maximum number of iterations in each of the four stages of the refinement; 0 for none.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
-        As in `Isomap`.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state : int, Generator or None
-        Seed of the pairs in the program, where there are more than 200,000, and of the 1,000 points on which layouts
-        are compared.
-    n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the program or the refinement.
+    unless another keeps neighbors better and is not dominated by outliers.
 
     Attributes
     ----------
@@ -106,7 +88,7 @@ class FastMVU(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of Q P Q', before the refinement.
     certificate_ : Certificate
-        Of the convex program: how far P can be from its optimum; not of the refinement.
+        Certificate of the convex program: how far P can be from its optimum; not of the refinement.
     stretch_ : float
         The variance: the sum of squared distances from the mean.
     error_ : float
@@ -116,14 +98,18 @@ class FastMVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``advice`` as in `MVU`; ``layout``: "refined", "projected" from a refinement in
+        Seconds, components, bridges, ``advice``; ``layout``: "refined", "projected" from a refinement in
         more dimensions, or "smooth", that of the program.
+
+    See Also
+    --------
+    MVU : up to a few thousand points, with a proof.
+    LandmarkMVU : landmarks instead of eigenvectors, for surfaces.
+    IPA : noisy or larger surfaces.
 
     Notes
     -----
-    New points are mapped as in `MVU`.
-
-    References: weinberger2006b.
+    New points are mapped by the weights that reconstruct them from their neighbors.
 
     Examples
     --------
@@ -134,9 +120,11 @@ class FastMVU(GraphEmbedder):
     True
     """
 
-    n_basis: PositiveInt = 20
-    tol: Positive = 1e-5
-    max_iter: NonNegativeInt = 100
+    n_basis: PositiveInt = parameter("Number m of eigenvectors.", default=20)
+    tol: Positive = parameter("Relative duality gap at which the convex program counts as solved.", default=1e-5)
+    max_iter: NonNegativeInt = parameter(
+        "Maximum number of iterations in each of the four stages of the refinement; 0 for none.", default=100
+    )
 
     stretch_: float = fitted()
     error_: float = fitted()
@@ -166,46 +154,26 @@ class FastMVU(GraphEmbedder):
     problem="semidefinite",
     papers=("weinberger2005",),
     gives=_GIVES,
-    keeps="distances between neighbors, in the sense of least squares; where n_components cannot, what landmarks can",
+    keeps="distances between neighbors, in least squares; if n_components dimensions cannot, what landmarks can",
     loses="detail, where the layout is not refined; the scale of neighbors' distances then",
     use_when="as FastMVU, for a surface: the program alone is nearer (rigid error 0.13 on a roll, FastMVU's 0.23)",
-    fails_when="the data is no surface: FastMVU then keeps neighbors better (trust on Frey faces 0.94, here 0.90)",
+    fails_when="the data is not a surface: FastMVU then keeps neighbors better (trust on Frey faces 0.94, here 0.90)",
     cost="sparse factors, a small program: 10,000 points of a roll in 4 s of a core, 50,000 in 20, 6,497 wines in 11",
     test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
 @estimator
 class LandmarkMVU(GraphEmbedder):
-    r"""Maximum variance unfolding by landmarks, then refined.
+    r"""Unfold more than a few thousand points of a surface by maximum variance unfolding of landmarks, then refine.
 
-    Every point is a fixed combination of the landmarks, the one that fits the weights W that reconstruct points from
-    their neighbors:
+    Every point is a fixed combination of the landmarks, which fits the weights W that reconstruct points from their
+    neighbors:
 
     .. math:: Y = Q L, \qquad Q = \arg\min_Q \| (I - W) Q \|_F^2 \text{ with } Q_{landmarks} = I .
 
     Over these functions, as over the eigenvectors of `FastMVU`, a convex program maximizes the variance of all points
-    less squared errors of the distances between neighbors; its layout is refined in the same way. Distances as upper
-    bounds, as in weinberger2005, would let the tightest one shrink all: fixed combinations have no slack for it.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    n_landmarks : int
-        Number of landmarks, by farthest-point sampling in geodesic distance.
-    reg : float
-        Regularization of the weights W, relative to the trace of the local Gram matrices.
-    tol : float
-        Relative duality gap at which the convex program counts as solved.
-    max_iter : int
-        Maximum number of iterations in each of the four stages of the refinement; 0 for none.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
-        As in `Isomap`.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state : int, Generator or None
-        As in `FastMVU`.
-    n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the program or the refinement.
+    less squared errors of the distances between neighbors; its layout is refined in the same way. With distances as
+    upper bounds, as in the paper, the tightest one would shrink all others, because fixed combinations have no slack
+    for it.
 
     Attributes
     ----------
@@ -214,7 +182,7 @@ class LandmarkMVU(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the program's Gram matrix, before the refinement.
     certificate_ : Certificate
-        Of the convex program, among all combinations of landmarks; not of the refinement.
+        Certificate of the convex program, among all combinations of landmarks; not of the refinement.
     stretch_ : float
         The variance: the sum of squared distances from the mean.
     error_ : float
@@ -224,13 +192,15 @@ class LandmarkMVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     landmarks_ : ndarray of shape (n_landmarks,)
-        Rows of the landmarks; of the largest component, where components are embedded apart.
+        Rows of the landmarks; those of the largest component if components are embedded apart.
     diagnostics_ : dict
-        Seconds, components, bridges, ``advice`` and ``layout`` as in `FastMVU`.
+        Seconds, components, bridges, ``advice``; ``layout``: "refined", "projected" from a refinement in more
+        dimensions, or "smooth", that of the program.
 
-    Notes
-    -----
-    References: weinberger2005.
+    See Also
+    --------
+    FastMVU : eigenvectors instead of landmarks, for other data.
+    MVU : up to a few thousand points, with a proof.
 
     Examples
     --------
@@ -243,10 +213,15 @@ class LandmarkMVU(GraphEmbedder):
     True
     """
 
-    n_landmarks: PositiveInt = 30
-    reg: NonNegative = 1e-4
-    tol: Positive = 1e-5
-    max_iter: NonNegativeInt = 100
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    n_landmarks: PositiveInt = parameter(
+        "Number of landmarks, chosen by farthest-point sampling in geodesic distance.", default=30
+    )
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=1e-4)
+    tol: Positive = parameter("Relative duality gap at which the convex program counts as solved.", default=1e-5)
+    max_iter: NonNegativeInt = parameter(
+        "Maximum number of iterations in each of the four stages of the refinement; 0 for none.", default=100
+    )
 
     stretch_: float = fitted()
     error_: float = fitted()

@@ -10,7 +10,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.eigen import smallest
 from manifoldry._numerics.eigen.solvers import announce_factor
-from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry._numerics.linalg import definite_factor
 from manifoldry._numerics.semidefinite.newton import SUFFICIENT_DECREASE
 from manifoldry.graph._geodesics import nearest_source

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from manifoldry._core.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt
+from manifoldry._core.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray
+from manifoldry._core.warnings import EmbeddingWarning, warn
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import dense, dense_rows
 from manifoldry._numerics.patches.atlas import Atlas, ChartOptions, History, PatchRule
@@ -30,8 +31,9 @@ from manifoldry.graph._sample import Targets
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit, bounded_size
-from manifoldry.methods._base._incremental import grow, kept_rows, settings_of, unchanged
+from manifoldry.methods._base._incremental import IncrementalMixin
 from manifoldry.methods._base._targets import given_targets
+from manifoldry.methods._base._texts import PATCH_NEIGHBORS_TEXT, RADIUS_TEXT, TARGET_METRIC_TEXT, TARGET_WEIGHT_TEXT
 from manifoldry.methods.unfolding._ipa_growth import (
     FoundLayout,
     PatchGrowth,
@@ -62,17 +64,17 @@ AUTO_RESIDUAL_SHARE = 0.05
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="all distances inside every patch, at their true scale",
     loses="what n_components dimensions leave out; components of the patch graph are unrelated",
-    use_when="the data is a surface that can be unrolled, holed, noisy or unevenly sampled, of any size",
+    use_when="the data is a surface of any size that can be unrolled, also with holes, noise or uneven sampling",
     fails_when="patches cannot be flat (spheres), or there are too few points for overlapping patches",
     cost="O(n) time beyond a sample of 20,000 points, a million points in seconds; memory for points and result",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
 @estimator
-class IPA(Embedder):
-    r"""Isometric patch alignment.
+class IPA(IncrementalMixin, Embedder):
+    r"""Unroll a surface of any size, also one with holes or noise, by rigid motions of overlapping flat patches.
 
-    The data is covered by overlapping patches, each patch gets flat coordinates from its own chart :math:`f_i`, and
-    rigid motions of the patches minimize the distances between the images of shared points:
+    Isometric patch alignment covers the data by overlapping patches. Each patch gets flat coordinates from its own
+    chart :math:`f_i`, and rigid motions of the patches minimize the distances between the images of shared points:
 
     .. math:: \min_{R_i^\top R_i = I,\; t_i} \sum_{i \sim j} \frac{1}{n_{ij}} \sum_{x \in C_i \cap C_j}
               |R_i f_i(x) + t_i - R_j f_j(x) - t_j|^2 .
@@ -82,99 +84,59 @@ class IPA(Embedder):
     from the lowest eigenvectors of K; the rank is raised while the dual matrix has a negative eigenvalue, and the dual
     value bounds the distance from the global optimum. The embedding of a point is the mean of its images.
 
-    What is proven is that no other placement of these patches matches better, not that the surface is unfolded: patches
-    that hold points of two sheets match best where the layout is folded. If the points contradict the layout, other
-    patches are tried; see ``n_init``. Overlaps too thin to tell one side of a hinge from the other are left out of the
-    sum where others hold both patches, which departs from the paper; patches that nothing holds are widened, or left to
-    their neighbors.
+    It is proven that no other alignment of these patches matches better, not that the surface is unfolded: patches that
+    contain points of two sheets match best in a folded layout. If the points contradict the layout, other patches are
+    tried; see ``n_init``. Overlaps too thin to distinguish the two sides of a hinge are left out of the sum if other
+    overlaps determine both patches, which the paper does not do; patches that no overlap determines are widened, or
+    follow their neighbors.
 
-    Of more than 20,000 points (50 per patch, if so many patches are asked for) patches, charts, axes and spectrum come
-    from a random sample, the overlaps that place the patches from all points. Rows in blocks, of a stream or a Dask
-    collection, are fitted in the same way, by one pass for the sample and one for the overlaps: to the same sample and
-    with the same result as in memory.
-
-    Parameters
-    ----------
-    n_components : int
-        Dimension r of the embedding.
-    n_patches : int or "auto"
-        Number of patches; "auto" doubles it until the charts keep the distances between neighbors. Patches that are
-        not connected in the neighbor graph are divided, so there may be more.
-    clustering : "kmeans" or cluster estimator
-        Clustering of the data into patches: Voronoi cells of k-means centers, or the labels of an estimator's
-        ``fit_predict`` (`LDLC` for complex data), expanded over their borders along the neighbor graph. Of rows in
-        blocks it clusters the sample, and other rows are in the patches of the nearest sampled one.
-    patches : array of labels, or sequence of index arrays, optional
-        Given patches: a label per point, expanded over the borders; or the members of each patch, which have to overlap
-        and to cover all points. Not for rows in blocks.
-    chart : {"curved", "flat", "geodesic"}
-        Local coordinates: principal components corrected for curvature to arc length; principal components; or
-        classical scaling of geodesic distances inside the patch.
-    patch_components : int or "auto", optional
-        Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None is
-        n_components where patches are flat in so many dimensions. Where they are not, and nothing is said of the
-        patches either, it is compared with the data's own measured dimension (at most 8) and with one patch of all
-        points, by principal components or by geodesic distances: the layout that keeps neighbors best (trustworthiness
-        of 1,000 points) is returned, and ``diagnostics_["layout"]`` is "patches", "PCA" or "Isomap". Isomap's is that
-        of at most 1,000 points with 10 neighbors, from which all others are reconstructed.
-    overlap : float
-        Width of the overlap, as a fraction of the squared distance between centers. It is increased where patches would
-        not be connected.
-    blend : {"smooth", "mean"}
-        Weights of the images of a point: falling to zero at the border of a patch, which makes the map continuous, or
-        equal, as in the paper.
-    n_init : int or "auto"
-        Maximum number of fits, "auto" for 16 of up to 5,000 points and 1 of more. A layout is contradicted where it
-        brings points closer together than they are in the data, tears neighbors apart, or changes the lengths that
-        neighbors have in their patch; then patches are sought again without the graph's short circuits, from other
-        centers and in other numbers. Given patches, and data that is not a surface, are laid out once.
-    tol : float
-        Gap, relative to the matching error, up to which the placement of the patches counts as proven optimal.
-    n_neighbors : int, "auto" or None
-        Number of neighbors in the graph of the sample; "auto" is 6 unless a radius is given.
-    radius : float, optional
-        Maximum distance of neighbors; with n_neighbors too, at most that many.
-    disconnected : {"apart", "raise"}
-        Components of the patch graph are laid side by side, or raise an error.
-    target_metric, target_weight
-        As in `Isomap`: ``y`` changes who is a neighbor, so that patches are divided between known classes; distances
-        inside a patch stay those of the points. One patch of all points is not tried then.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the search for patches or the optimization.
+    With more than 20,000 points (or 50 per patch, if that is more), patches, charts, axes and spectrum are computed
+    from a random sample, and the overlaps that align the patches from all points. Chunked data is fitted in the same
+    way, with one pass for the sample and one for the overlaps: the result is the same as in memory. Targets ``y``
+    change who is a neighbor, so that patches are divided between known classes; distances inside a patch remain those
+    of the points.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The coordinates, at the scale of the data; of rows in blocks those of the sample.
+        The coordinates, at the scale of the data; for chunked data those of the sample.
     certificate_ : Certificate
-        Of the matching error: no placement of these patches has a smaller one, if ``optimal``. It does not say that
-        the surface is unfolded, which depends on the patches. Missing with one patch: there is nothing to place.
+        Certificate of the matching error: no alignment of these patches has a smaller one, if ``optimal``. It does not
+        prove that the surface is unfolded, which depends on the patches. Missing with one patch.
     trace_ : Trace
         Matching error per iteration, of the largest component of the patch graph.
     spectrum_ : Spectrum
-        Of the unfolded sample in all dimensions of the alignment; those beyond the first n_components are lost.
+        Spectrum of the unfolded sample in all dimensions of the alignment; those beyond the first n_components are
+        lost.
     patches_ : Atlas
         Cover, charts and overlaps, of the rows about ``mean_``.
     mean_ : ndarray of shape (n_features,)
         Mean of the rows that patches were fitted to.
     disagreement_ : ndarray of shape (n_samples,)
-        Root mean square distance of a point's images from their mean; of rows in blocks those of the sample.
+        Root mean square distance of a point's images from their mean; for chunked data those of the sample.
     residuals_ : ndarray of shape (n_patches_,)
         Root mean square distance of each patch's points from its chart, relative to the patch's spread.
     graph_ : NeighborGraph
-        Of the points ``sample_``, without the edges that restarts left out.
+        The graph of the points ``sample_``, without the edges that restarts removed.
     distortion_ : ndarray of shape (graph_.n_edges,)
         Relative change of the length of each edge of ``graph_`` in the embedding.
     n_patches_ : int
         Number of patches.
     sample_ : ndarray
-        Rows of ``embedding_`` from which patches and charts were estimated: of rows in blocks all of them, and
+        Rows of ``embedding_`` from which patches and charts were estimated; for chunked data all of them, and
         ``sampled_rows_`` are their numbers among all rows.
     diagnostics_ : dict
-        ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
-        that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
-        lengths with each; ``contradictions``: how much each layout tried was contradicted, see ``n_init``;
-        ``cut_edges``: the number of edges that ``graph_`` lacks for that; ``layout``: see ``patch_components``.
+        ``advice`` on problems; ``dimension``: the measured dimension of the data; ``patch_components``: the dimension
+        of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge lengths
+        with each; ``contradictions``: how much each layout tried was contradicted, see ``n_init``; ``cut_edges``: the
+        number of edges removed from ``graph_`` for that reason; ``layout``: see ``patch_components``.
+
+    See Also
+    --------
+    TesseraMap : disjoint rigid clusters, and a kernel map for new points.
+    ManifoldCharting : affine maps of patches, by one eigenproblem.
+    Isomap : one convex, evenly sampled sheet.
+    LDLC : a clustering into such patches.
 
     Examples
     --------
@@ -183,26 +145,67 @@ class IPA(Embedder):
     >>> ipa = IPA(n_components=2).fit(roll.X)
     >>> ipa.certificate_.optimal
     True
-
-    Notes
-    -----
-    References: khajehpour2013, deridder2003.
     """
 
-    n_patches: PositiveInt | Literal["auto"] = "auto"
-    clustering: Literal["kmeans"] | ClusterEstimator = "kmeans"
-    patches: Annotated[Any, Described("labels of all points, or the members of each patch")] | None = None
-    chart: Literal["curved", "flat", "geodesic"] = "curved"
-    patch_components: PositiveInt | Literal["auto"] | None = None
-    overlap: Positive = 0.3
-    blend: Literal["smooth", "mean"] = "smooth"
-    n_init: PositiveInt | Literal["auto"] = "auto"
-    tol: Positive = 1e-4
-    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
-    radius: Positive | None = None
-    disconnected: Literal["apart", "raise"] = "apart"
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.0
+    n_components: PositiveInt = parameter("Dimension r of the embedding.", default=2, kw_only=False)
+    n_patches: PositiveInt | Literal["auto"] = parameter(
+        'Number of patches; "auto" doubles it until the charts keep the distances between neighbors. Patches that '
+        "are not connected in the neighbor graph are divided, so there may be more.",
+        default="auto",
+    )
+    clustering: Literal["kmeans"] | ClusterEstimator = parameter(
+        "Clustering of the data into patches: Voronoi cells of k-means centers, or the labels of an estimator's "
+        "``fit_predict`` (`LDLC` for complex data), expanded over their borders along the neighbor graph. For "
+        "chunked data it clusters the sample, and other rows belong to the patches of the nearest sampled row.",
+        default="kmeans",
+    )
+    patches: Annotated[Any, Described("labels of all points, or the members of each patch")] | None = parameter(
+        "Given patches: a label per point, expanded over the borders; or the members of each patch, which must "
+        "overlap and cover all points. Not for chunked data.",
+        default=None,
+    )
+    chart: Literal["curved", "flat", "geodesic"] = parameter(
+        "Local coordinates: principal components corrected for curvature to arc length; principal components; or "
+        "classical scaling of geodesic distances inside the patch.",
+        default="curved",
+    )
+    patch_components: PositiveInt | Literal["auto"] | None = parameter(
+        'Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None '
+        "is n_components if patches are flat in that many dimensions. If they are not, and no patches are given, it "
+        "is compared with the measured dimension of the data (at most 8) and with one patch of all points, by "
+        "principal components or by geodesic distances (Isomap of at most 1,000 points with 10 neighbors, from which "
+        "all others are reconstructed). The layout that keeps neighbors best (trustworthiness of 1,000 points) is "
+        'returned, and ``diagnostics_["layout"]`` is "patches", "PCA" or "Isomap".',
+        default=None,
+    )
+    overlap: Positive = parameter(
+        "Width of the overlap, as a fraction of the squared distance between centers; it is increased where patches "
+        "would not be connected.",
+        default=0.3,
+    )
+    blend: Literal["smooth", "mean"] = parameter(
+        "Weights of the images of a point: decreasing to zero at the border of a patch, which makes the map "
+        "continuous, or equal, as in the paper.",
+        default="smooth",
+    )
+    n_init: PositiveInt | Literal["auto"] = parameter(
+        'Maximum number of fits; "auto" is 16 for up to 5,000 points, otherwise 1. A layout is contradicted if it '
+        "brings points closer together than they are in the data, tears neighbors apart, or changes the lengths "
+        "between neighbors of a patch. Then patches are computed again without the short circuits of the graph, from "
+        "other centers and in other numbers. Given patches, and data that is not a surface, are laid out once.",
+        default="auto",
+    )
+    tol: Positive = parameter(
+        "Gap, relative to the matching error, up to which the alignment of the patches counts as proven optimal.",
+        default=1e-4,
+    )
+    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(PATCH_NEIGHBORS_TEXT, default="auto")
+    radius: Positive | None = parameter(RADIUS_TEXT, default=None)
+    disconnected: Literal["apart", "raise"] = parameter(
+        "Components of the patch graph are laid out side by side, or raise an error.", default="apart"
+    )
+    target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
+    target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     patches_: Atlas = fitted()
     mean_: FloatArray = fitted()
@@ -224,7 +227,7 @@ class IPA(Embedder):
         return self._embed_with(X, None, run)
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
-        targets = given_targets(self, y, X.shape[0])
+        targets = given_targets(y, X.shape[0], self.target_weight, self.target_metric)
         X = dense_rows(X, run)
         sample = self._draw_sample(X.shape, run)
         part = None if targets is None else targets.part(sample)
@@ -256,8 +259,17 @@ class IPA(Embedder):
         self : estimator
             With the coordinates of all rows so far, in the order they came.
         """
-        old, before = kept_rows(self), unchanged(self, getattr(self, "_growth", None))
-        return grow(self, X, old, lambda rows, run: self._embed_grown(rows, before, run))
+        return self._update(X)
+
+    def _kept_rows(self) -> Any:
+        growth = getattr(self, "_growth", None)
+        if growth is None and hasattr(self, "embedding_"):
+            warn(
+                f"{type(self).__name__}.fit kept none of its {len(self.embedding_)} rows, so partial_fit begins anew "
+                "with these: to join all of them call it with every batch, from the first on.",
+                EmbeddingWarning,
+            )
+        return None if growth is None else growth.rows
 
     def _embed_grown(self, X: Any, before: PatchGrowth | None, run: Run) -> Embedding:
         rows, options = np.asarray(dense_rows(X, run), dtype=float), self._chart_options(X.shape[1])
@@ -272,11 +284,11 @@ class IPA(Embedder):
             radii = cell_radii(rows - embedding.fitted["mean_"], embedding.fitted["patches_"].cover, run)
         else:
             embedding, radii = self._pack(np.arange(len(rows)), found[0]), found[1]
-        growth = PatchGrowth(rows, radii, settings_of(self))
+        growth = PatchGrowth(rows, radii, self._settings())
         return replace(embedding, fitted={**embedding.fitted, "_growth": growth})
 
     def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
-        targets = given_targets(self, sample.targets, len(sample.numbers))
+        targets = given_targets(sample.targets, len(sample.numbers), self.target_weight, self.target_metric)
         found = self._search(dense(sample.rows), targets, sample.n_rows, run)
         with run.stage("charts"):
             work = BlockOverlaps(found.atlas.cover, found.atlas.charts, found.origin)

@@ -24,10 +24,16 @@ from manifoldry._numerics.patches.cover import (
     find_cells,
     nearest_center,
 )
-from manifoldry._numerics.patches.layout import PatchLayout, lay_out
+from manifoldry._numerics.patches.layout import (
+    CenteredPatchInverse,
+    CenteredPatchMap,
+    PatchInverse,
+    PatchLayout,
+    PatchMap,
+    lay_out,
+)
 from manifoldry._numerics.patches.overlaps import Overlaps, Stitched
 from manifoldry._numerics.patches.restarts import SCORE_DIGITS, Chosen, Contradiction, edge_ratios
-from manifoldry._numerics.patches.unfold import CenteredPatchInverse, CenteredPatchMap, PatchInverse, PatchMap
 from manifoldry.graph._operations import label_pieces, local_scale
 
 MAX_RAISE, MIN_RAISED_CONTRADICTION = 2.0, 1e-3

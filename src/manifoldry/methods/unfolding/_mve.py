@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import NonNegativeInt, Positive, ProperShare
+from manifoldry._core.parameters import NonNegativeInt, Positive, PositiveInt, ProperShare, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, Embedding, FloatArray, Stop, Trace
@@ -17,6 +17,7 @@ from manifoldry._numerics.semidefinite.pairs import PairDistances, unfold_points
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import CONSTRAINTS_TEXT, SLACK_TEXT
 
 
 @register(
@@ -25,45 +26,30 @@ from manifoldry.methods._base._chunks import BlockFit
     papers=("shaw2007", "weinberger2006"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="distances between neighbors, exactly, or as upper bounds",
-    loses="width beside the dimensions asked for: of branches and noise, what the kept distances let be flat",
-    use_when="MVU needs more dimensions than can be shown, as of noise or branches, and a picture is to lose little",
+    loses="width outside the requested dimensions, as of branches and noise, as far as the kept distances allow",
+    use_when="MVU needs more dimensions than can be shown, due to noise or branches, and a picture should lose little",
     fails_when="n_components is wrong: it flattens a surface to a line as readily as noise; its end may be a local one",
     cost="a program of MVU's size for each of 3 to 20 steps: 178 wines in 2 to 4 s, 250 digits in 8 s",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most", "max_iter": 1},
 )
 @estimator
 class MVE(GraphEmbedder):
-    r"""Minimum volume embedding.
+    r"""Unfold noise or branches into few visible dimensions, if MVU needs more than can be shown.
+
+    Minimum volume embedding solves
 
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \; \sum_{i \le d} \lambda_i(G) - \sum_{i > d} \lambda_i(G) \quad
               \text{with} \quad G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\;
               \text{for neighbors } i, j ,
 
-    with d = ``n_components`` and the eigenvalues from the largest on. `MVU` stretches along all dimensions; here those
-    that will not be shown are pressed flat. The function is convex and is to be maximized, so it is done in steps: with
-    the leading eigenvectors V of the last G, the largest :math:`\operatorname{tr}(G (2 V V^\top - H))` is a
-    semidefinite program, solved to a proven gap. The first G is that of `MVU`, and the function never falls.
+    with d = ``n_components`` and the eigenvalues in descending order. `MVU` stretches along all dimensions; here those
+    that will not be shown are flattened. A convex function has to be maximized, which is done in steps: with the
+    leading eigenvectors V of the last G, the largest :math:`\operatorname{tr}(G (2 V V^\top - H))` is a semidefinite
+    program, solved to a proven gap. The first G is that of `MVU`, and the function never falls.
 
-    Each step is proven, the end of the sequence is not: another start may lead to another. What holds for all Gram
-    matrices with these distances is in ``overall_certificate_``: the value is at most the largest variance, which is
-    proven. Where nearly all variance is in d dimensions, that is a proof.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension d, which matters for the solution, not only for its projection.
-    constraints : {"equal", "at most"}
-        Whether distances are kept, or only not exceeded; then what is beside the leading dimensions becomes flat.
-    slack : float
-        Relative slack of the kept squared distances.
-    max_iter : int
-        Maximum number of steps after the first, that of `MVU`.
-    tol : float
-        Relative gap at which a step stops, proven by its dual, and relative rise at which the sequence does.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected, edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops at the last whole step.
+    Each step is proven optimal, the end of the sequence is not: another start may lead to another end. The bound for
+    all Gram matrices with these distances is in ``overall_certificate_``: the value is at most the largest variance,
+    which is proven. If nearly all variance is in d dimensions, that proves the result optimal.
 
     Attributes
     ----------
@@ -72,11 +58,11 @@ class MVE(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the Gram matrix, in all dimensions used.
     certificate_ : Certificate
-        Of the last step: of minus :math:`\operatorname{tr}(G (2 V V^\top - H))` with V fixed.
+        Certificate of the last step: of minus :math:`\operatorname{tr}(G (2 V V^\top - H))` with V fixed.
     overall_certificate_ : Certificate
-        Of minus ``eigengap_``, by the bound of the largest variance: loose where the data has more dimensions.
+        Certificate of minus ``eigengap_``, by the bound of the largest variance: loose if the data has more dimensions.
     error_certificate_ : Certificate
-        As in `MVU`.
+        Certificate of the smallest mean squared relative error of the squared distances to keep: zero if they fit.
     eigengap_ : float
         The sum of the d leading eigenvalues less that of all others.
     error_ : float
@@ -86,13 +72,18 @@ class MVE(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice`` as in `MVU`.
+        Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``.
+
+    See Also
+    --------
+    MVU : stretches along all dimensions.
+    FastMVU : more than a few thousand points.
 
     Notes
     -----
-    Up to 9,000 distances are kept, more are refused. Duplicates and new points as in `MVU`.
-
-    References: shaw2007, weinberger2006.
+    Up to 9,000 distances are kept; more raise an error. A callback stops the fit at the last complete step. Distances
+    below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
+    reconstruct them from their neighbors.
 
     Examples
     --------
@@ -106,10 +97,16 @@ class MVE(GraphEmbedder):
     True
     """
 
-    constraints: Literal["equal", "at most"] = "equal"
-    slack: ProperShare = 1e-2
-    max_iter: NonNegativeInt = 20
-    tol: Positive = 1e-4
+    n_components: PositiveInt = parameter(
+        "Dimension d of the embedding, which affects the solution, not only its projection.", default=2, kw_only=False
+    )
+    constraints: Literal["equal", "at most"] = parameter(CONSTRAINTS_TEXT, default="equal")
+    slack: ProperShare = parameter(SLACK_TEXT, default=1e-2)
+    max_iter: NonNegativeInt = parameter("Maximum number of steps after the first, that of `MVU`.", default=20)
+    tol: Positive = parameter(
+        "Relative gap, proven by the dual, at which a step stops, and relative increase at which the sequence stops.",
+        default=1e-4,
+    )
 
     eigengap_: float = fitted()
     error_: float = fitted()

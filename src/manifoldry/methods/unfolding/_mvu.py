@@ -8,14 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Fraction, Positive, PositiveInt, ProperShare
+from manifoldry._core.parameters import Fraction, Positive, PositiveInt, ProperShare, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, Embedding, FloatArray, NeighborGraph
 from manifoldry._numerics.extension.local import distances_fit, embed_unfolded, refuse_long
-from manifoldry._numerics.geometry.isometry import MAX_UNFOLDED_PATH_ERROR, is_surface, with_bend, with_path_error
 from manifoldry._numerics.geometry.neighborhoods import gather
-from manifoldry._numerics.geometry.tangent import MAX_LENGTH_ERROR, length_error
+from manifoldry._numerics.geometry.tangent import (
+    MAX_LENGTH_ERROR,
+    MAX_UNFOLDED_PATH_ERROR,
+    is_surface,
+    length_error,
+    with_bend,
+    with_path_error,
+)
 from manifoldry._numerics.scaling import landmark_scaling, place_columns
 from manifoldry._numerics.semidefinite import (
     FrameLayout,
@@ -31,6 +37,13 @@ from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._sample import Sample
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._texts import (
+    CONSTRAINTS_TEXT,
+    GAP_TEXT,
+    SLACK_TEXT,
+    TARGET_METRIC_TEXT,
+    TARGET_WEIGHT_TEXT,
+)
 
 N_START_LANDMARKS = 300
 """Landmarks of the Isomap that initializes the program, in well under a second."""
@@ -63,14 +76,16 @@ MAX_GATHERED = 2_000_000
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="distances between neighbors, exactly, or as upper bounds",
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
-    use_when="distances are to stay true and holes should stay holes, for up to some thousand points",
+    use_when="distances must stay true and holes stay holes, for up to a few thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
     cost="1,000 points of a roll in 4 s (at most) or 10 s (equal), 2,000 in 90 s (equal); 300 digits in 1 s",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @estimator
 class MVU(GraphEmbedder):
-    r"""Maximum variance unfolding, also called semidefinite embedding.
+    r"""Unfold up to a few thousand points with true distances between neighbors; holes stay holes.
+
+    Maximum variance unfolding, also called semidefinite embedding, solves
 
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
@@ -78,39 +93,14 @@ class MVU(GraphEmbedder):
     Equalities keep sheets open around holes. Up to 9,000 of them the program is solved over all Gram matrices G, by a
     primal-dual interior-point method, until its dual proves the variance optimal to ``tol``. Inequalities need few
     dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by Newton's method with a
-    logarithmic barrier; their dual is as tight. More than 9,000 equalities, or a given ``max_rank``, are solved so too,
-    with a bound that is valid but loose: on a surface the variance is then within 1 % of the optimum, on data of more
-    dimensions it may be half of it.
+    logarithmic barrier; their dual is as tight. More than 9,000 equalities, or a given ``max_rank``, are solved in the
+    same way, with a bound that is valid but loose: on a surface the variance is then within 1 % of the optimum, on data
+    of more dimensions it may be half of it.
 
     If the distances contradict each other, as given ones may, their squared errors are minimized first and the
-    resulting distances are kept: there is always a solution. ``error_`` tells how good it is, and
-    ``error_certificate_`` how much better any other could be.
-
-    Parameters
-    ----------
-    n_components : int
-        Target dimension.
-    constraints : {"equal", "at most"}
-        Whether distances are kept, or only not exceeded.
-    slack : float
-        Relative slack of the kept squared distances; with larger ones the program is solved faster.
-    common_neighbors : bool
-        Keep also the distances between neighbors of the same point, and so the angles.
-    max_rank : int, optional
-        Maximum dimension of a program in low rank. By default none for up to 9,000 equalities, which need no low rank;
-        two more than n_components for more; and 10 for inequalities, of which they use as many as their dual asks for.
-    tol : float
-        Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
-        As in `Isomap`.
-    edge_lengths, remove_short_circuits
-        As in `Isomap`.
-    target_metric, target_weight
-        As in `Isomap`: distances between different classes are kept at their larger value. Where all targets are
-        known, points with such distances exist, with the classes along axes of their own.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the optimization. A fit that would take more than half an
-        hour is refused unless there is a callback, which can end it.
+    resulting distances are kept: there is always a solution. ``error_`` is its error, and ``error_certificate_`` bounds
+    how much better any other could be. With targets ``y``, distances between different classes are kept at their larger
+    value; if all targets are known, points with such distances exist, with the classes along axes of their own.
 
     Attributes
     ----------
@@ -119,10 +109,10 @@ class MVU(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the unfolded Gram matrix, in all dimensions used.
     certificate_ : Certificate
-        Of minus the variance with these distances; ``gap`` is relative, ``violation`` is by how much a squared relative
-        distance is farther than ``slack`` from those to keep.
+        Certificate of minus the variance with these distances; ``gap`` is relative, ``violation`` is by how much a
+        squared relative distance is farther than ``slack`` from those to keep.
     error_certificate_ : Certificate
-        Of the least mean squared relative error of the squared distances to keep: zero where they fit.
+        Certificate of the smallest mean squared relative error of the squared distances to keep: zero if they fit.
     stretch_ : float
         The variance: the sum of squared distances from the mean, tr G.
     error_ : float
@@ -132,18 +122,25 @@ class MVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``: what to do where the
-        points need more dimensions. Of a curve or surface whose distances between neighbors are not kept in the
-        layout, ``path_error``: as in `Isomap`; above 0.085 there is advice. Of one whose distances are to be kept,
-        ``bend``: the share of their spread by which unfolded points bend away from the layout; above 0.05 there is
-        advice.
+        Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``: what to do if the
+        points need more dimensions. For a curve or surface whose distances between neighbors are not kept in the
+        layout, ``path_error``: the relative root mean square difference between distances in the layout and geodesic
+        distances; above 0.085 there is advice. If they are kept, ``bend``: the share of their spread by which unfolded
+        points bend away from the layout; above 0.05 there is advice.
+
+    See Also
+    --------
+    FastMVU : more than a few thousand points.
+    LandmarkMVU : the same for surfaces.
+    ColoredMVU : shows targets.
+    MVE : flattens dimensions that are not shown.
+    IPA : patches of a surface of any size.
 
     Notes
     -----
-    Distances below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
+    A fit that would take more than half an hour raises an error unless there is a callback, which can end it. Distances
+    below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
     reconstruct them from their neighbors; a model fitted on a given graph has no `transform`.
-
-    References: weinberger2004, weinberger2006, sun2006, khajehpour2013, deridder2003.
 
     Examples
     --------
@@ -156,13 +153,19 @@ class MVU(GraphEmbedder):
     True
     """
 
-    constraints: Literal["equal", "at most"] = "equal"
-    slack: ProperShare = 1e-2
-    common_neighbors: bool = False
-    max_rank: PositiveInt | None = None
-    tol: Positive = 1e-4
-    target_metric: Literal["categorical", "numeric"] = "categorical"
-    target_weight: Fraction = 0.0
+    constraints: Literal["equal", "at most"] = parameter(CONSTRAINTS_TEXT, default="equal")
+    slack: ProperShare = parameter(SLACK_TEXT, default=1e-2)
+    common_neighbors: bool = parameter(
+        "Whether to keep also the distances between neighbors of the same point, and so the angles.", default=False
+    )
+    max_rank: PositiveInt | None = parameter(
+        "Maximum dimension of a program in low rank. None needs no low rank for up to 9,000 equalities, and is "
+        "n_components + 2 for more; for inequalities it is 10, of which as many are used as their dual requires.",
+        default=None,
+    )
+    tol: Positive = parameter(GAP_TEXT, default=1e-4)
+    target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
+    target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     stretch_: float = fitted()
     error_: float = fitted()

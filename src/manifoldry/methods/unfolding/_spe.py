@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph
@@ -37,46 +37,28 @@ pairs among 12 points leave 7 places, and all pairs a simplex, whose plane of th
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="who is whose neighbor, and nothing else: in all dimensions used the graph is read off exactly",
     loses="all lengths; in n_components dimensions also neighbors, of real data more than half",
-    use_when="a network without lengths is to be drawn or turned into features from which it can be read again",
+    use_when="a network without lengths should be drawn, or turned into features from which it can be read again",
     fails_when="a graph of data in two dimensions: 150 digits need twelve, and the plane keeps four of ten neighbors",
     cost="rounds of small programs: 40 points in 0.2 s, 150 digits in 3 s, 178 wines in 11 s; up to 600 points",
     test_params={"n_components": 2, "n_neighbors": 5, "max_iter": 1},
 )
 @estimator
 class SPE(GraphEmbedder):
-    r"""Structure preserving embedding of a graph, of which only the connectivity A is used.
+    r"""Draw a network without lengths, or turn it into features from which its edges can be read again.
+
+    Structure preserving embedding uses only the connectivity A of a graph:
 
     .. math:: \max_{K \succeq 0,\; K 1 = 0,\; \operatorname{tr} K = n} \operatorname{tr}(K A) - C \xi \quad
               \text{with} \quad D_{ij} \ge (1 - A_{ij}) \max_m (A_{im} D_{im}) + \mu - \xi ,
               \qquad D_{ij} = K_{ii} - 2 K_{ij} + K_{jj} :
 
-    every point that is no neighbor of i is farther from i than all of its neighbors. Then the graph can be read off the
-    points, by as many nearest ones as each has neighbors. ``structure="radius"`` asks for one radius instead, within
-    which are the neighbors of all. Such points exist for every graph, so that no slack :math:`\xi` is needed; C allows
-    for it.
+    every point that is not a neighbor of i is farther from i than all of its neighbors. Then the graph can be read from
+    the points, by as many nearest ones as each has neighbors. ``structure="radius"`` requires one radius instead, which
+    contains the neighbors of all points. Such points exist for every graph, so that no slack :math:`\xi` is needed; C
+    allows it.
 
-    Of the :math:`n^3` constraints those most violated are added in rounds. The bound of every round holds for the whole
-    program, so the certificate is one of all constraints.
-
-    Parameters
-    ----------
-    n_components : int
-        Dimension to which the points, found in any number, are projected.
-    structure : {"neighbors", "radius"}
-        What is to be read off the points: for each its neighbors as the nearest, or all by one radius.
-    C : float, optional
-        Price of breaking the structure. By default it is not broken.
-    margin : float
-        By how much :math:`\mu` squared distances differ at the least: as a share of the squared distance of n points,
-        evenly spaced on a line, with the same variance.
-    tol : float
-        Relative gap, proven by the dual, at which to stop.
-    max_iter : int
-        Maximum number of rounds.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected, edge_lengths, remove_short_circuits
-        As in `Isomap`: of rows, the graph whose connectivity is taken.
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the optimization.
+    The most violated of the :math:`n^3` constraints are added in rounds. The bound of every round holds for the full
+    program, so the certificate covers all constraints.
 
     Attributes
     ----------
@@ -85,28 +67,33 @@ class SPE(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of K, in all dimensions used: ``spectrum_.scaled(0.5)`` are the points that have the structure.
     certificate_ : Certificate
-        Of minus tr(K A) - C xi of the whole program, relative to the least tr(K A) that points of this trace have.
+        Certificate of minus tr(K A) - C xi of the full program, relative to the smallest tr(K A) of points with this
+        trace.
     alignment_ : float
         tr(K A) / n.
     xi_ : float
-        By how much the structure is broken: 0 without C.
+        By how much the structure is violated: 0 without C.
     kept_ : float
         Share of the graph's neighbors that are among the nearest in ``embedding_``.
     trace_ : Trace
-        Minus the best value of the whole program after each round.
+        Minus the best value of the full program after each round.
     graph_ : NeighborGraph
         The graph whose structure is kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``n_constraints`` in the last round, and ``advice``: where ``embedding_`` has lost
-        the structure that all dimensions have, and where the graph joins most pairs and has little.
+        Seconds, components, bridges, ``n_constraints`` in the last round, and ``advice`` if ``embedding_`` has lost the
+        structure that all dimensions have, or if the graph joins most pairs and has little structure.
+
+    See Also
+    --------
+    MVU : keeps lengths.
+    CommuteTime : a graph by its random walks.
+    LaplacianEigenmaps : large graphs.
 
     Notes
     -----
     Lengths of edges do not matter, nor does the unit of the data. Equal rows, which may have different neighbors in the
-    graph, share their mean place in ``embedding_``. New points are mapped by the weights that reconstruct
-    them from their neighbors among the rows; of a given graph there is no map.
-
-    References: shaw2009.
+    graph, share their mean coordinates in ``embedding_``. New points are mapped by the weights that
+    reconstruct them from their neighbors among the rows; a model fitted on a given graph has no `transform`.
 
     Examples
     --------
@@ -124,11 +111,22 @@ class SPE(GraphEmbedder):
     True
     """
 
-    structure: Literal["neighbors", "radius"] = "neighbors"
-    C: Positive | None = None
-    margin: Positive = 0.1
-    tol: Positive = 1e-3
-    max_iter: PositiveInt = 50
+    n_components: PositiveInt = parameter(
+        "Dimension to which the points, found in any number of dimensions, are projected.", default=2, kw_only=False
+    )
+    structure: Literal["neighbors", "radius"] = parameter(
+        'What can be read from the points: the neighbors of each as its nearest points ("neighbors"), or all '
+        'neighbors by one radius ("radius").',
+        default="neighbors",
+    )
+    C: Positive | None = parameter("Price of violating the structure; None does not allow it.", default=None)
+    margin: Positive = parameter(
+        r"Minimum difference :math:`\mu` between squared distances, as a share of the squared distance of n points "
+        "that are evenly spaced on a line with the same variance.",
+        default=0.1,
+    )
+    tol: Positive = parameter("Relative gap, proven by the dual, at which the optimization stops.", default=1e-3)
+    max_iter: PositiveInt = parameter("Maximum number of rounds.", default=50)
 
     alignment_: float = fitted()
     xi_: float = fitted()

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from manifoldry._core import check
-from manifoldry._core.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
+from manifoldry._core.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.extension.components import embed_pieces
 from manifoldry._numerics.extension.kernel import Kernel, ShiftedProjection, fit_kernel_map
-from manifoldry._numerics.geometry.crossings import without_crossings
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+from manifoldry._numerics.geometry.edges import without_crossings
 from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.patches.advice import (
     MIN_TESSERA_CONTRADICTION,
@@ -42,6 +42,7 @@ from manifoldry.graph._operations import Policy, symmetrize
 from manifoldry.graph._sample import Sample
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.methods._base import Embedder, estimator, fitted
+from manifoldry.methods._base._texts import DEGREE_TEXT, RADIUS_TEXT, SEARCH_TEXT, SYMMETRY_TEXT
 
 MAX_AUTO_PATCHES = 100
 """Maximum number of tesserae with "auto": 100 of a surface take 4 s, and time grows with the cube of their number."""
@@ -58,17 +59,17 @@ fewer where the first fit's cut has torn a sheet, more where it has left two joi
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="all distances inside tesserae, and of neighbors across their borders, at their true scale",
     loses="what tesserae in n_components dimensions leave out",
-    use_when="a surface, holed or not, is to be unrolled and new points need one smooth map from a kernel",
+    use_when="a surface, with holes or not, should be unrolled, and new points need one smooth map from a kernel",
     fails_when="clusters are not flat, or sheets lie closer together than the landmarks of the map do",
     cost="50,000 points in seconds; time grows with the cube of the number of tesserae, not of points",
     test_params={"n_components": 2, "n_neighbors": 6, "n_init": 2},
 )
 @estimator
 class TesseraMap(Embedder):
-    r"""TesseraMap: maximum stretch of rigid clusters, the tesserae, with the distances across their borders kept.
+    r"""Unroll a surface by the maximum stretch of rigid clusters, with one smooth kernel map for new points.
 
     Each cluster :math:`\ell` of the points, a tessera, gets coordinates :math:`P_\ell` of at most n_components
-    dimensions, and is placed by a rotation and a translation:
+    dimensions, and is moved by a rotation and a translation, with the distances across borders kept:
 
     .. math:: \max_{R_\ell^\top R_\ell = I,\; t_\ell} \;
               \frac{1}{|O|} \sum_{(i,j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
@@ -80,74 +81,17 @@ class TesseraMap(Embedder):
     :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
     few dimensions. The tessellation is projected to its principal axes; if a surface needs more than n_components of
     them, as noisy ones do, the program is solved in n_components dimensions too, from tesserae stitched at their
-    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). It is not
-    proven then: both certificates are of the program in all dimensions. New points are mapped by
+    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). It is then
+    not proven: both certificates are those of the program in all dimensions. New points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
-
-    Parameters
-    ----------
-    n_components : int
-        Dimension r of the embedding.
-    n_patches : int or "auto"
-        Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they have 3 (r + 1)
-        points on average. Clusters that are not connected in the neighbor graph are divided.
-    clustering : {"kmeans", "none"} or cluster estimator
-        Clustering of the data into tesserae: Voronoi cells of k-means centers, labels of an estimator's
-        ``fit_predict``, or none: every point is a tessera.
-    patches : array of labels, optional
-        Given tesserae, taken as they are.
-    patch_components : int, optional
-        Maximum dimension of a tessera; None for n_components. Where tesserae are not flat in so many, and nothing is
-        said of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points (PCA
-        or Isomap, as in `IPA`) if that keeps neighbors as well.
-    chart : {"curved", "flat", "geodesic"}
-        As in `IPA`.
-    n_border_pairs : int, optional
-        Maximum number of distances kept between two tesserae, of neighbors spread out along their border. None is three
-        times r squared of a surface, or fewer where that would be more than 1,500 in all, and r squared of other data.
-        With the r squared of the paper tesserae are hinges, and the stretch may open what they should hold together.
-    n_pairs : int
-        Number of pairs O, drawn at random where there are more.
-    n_init : int or "auto"
-        Maximum number of fits, as in `IPA`. With more than one, edges that jump between sheets are cut first.
-    slack : float or "auto"
-        Relative slack of the kept squared distances, about 1 or about those of least error; "auto" is 1e-3 of a surface
-        and 1e-2 of other data.
-    tol : float
-        Relative gap between the stretch and its bound at which it is proven to be the largest.
-    max_rank : int, optional
-        Maximum dimension of the tessellation before it is projected; None for as many as the optimum has.
-    kernel : {"rbf", "linear", "poly"} or callable
-        Of the map of new points, as in scikit-learn, for points about their mean: :math:`\exp(-\gamma |x-y|^2)`,
-        :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that
-        returns the values (m, n). The embedding of the fitted points does not depend on it.
-    gamma : float, "auto" or None
-        Coefficient of the rbf and poly kernels; "auto" (or None) is :math:`1/\sigma^2` for rbf, with :math:`\sigma`
-        three times the mean distance between neighboring landmarks, and 1 for poly.
-    degree : int
-        Degree p of the poly kernel.
-    coef0 : float
-        Constant c of the poly kernel.
-    n_landmarks : int
-        Number of random points through which the kernel is approximated; all, if there are no more.
-    reg : float or "auto"
-        Regularization of the map: added to the eigenvalues of the centered kernel, in units of the largest; 0 for the
-        exact pseudo-inverse. "auto" is the power of ten from 1e-10 to 0.1 whose map has the least squared error at
-        fitted points that are left out one at a time.
-    n_neighbors, radius, symmetry, search
-        As in `Isomap`.
-    disconnected : {"bridge", "apart", "largest", "raise"}
-        As in `Isomap`; given patches need one connected graph, so neither "apart" nor "largest".
-    random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the optimization.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The tessellation in its principal axes, at the scale of the data.
     labels_ : ndarray of shape (n_samples,)
-        The tessera of each point; of the largest component where components are embedded apart.
+        The tessera of each point; of the largest component if components are embedded apart.
     n_patches_ : int
         Number of tesserae.
     stretch_ : float
@@ -158,25 +102,28 @@ class TesseraMap(Embedder):
         Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
         kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
-        Of minus the stretch in all dimensions, before the projection or flattening; missing with one tessera.
+        Certificate of minus the stretch in all dimensions, before the projection or flattening; missing with one
+        tessera.
     error_certificate_ : Certificate
-        Of the least mean squared error in all dimensions, before the stretch; missing with one tessera.
+        Certificate of the smallest mean squared error in all dimensions, before the stretch; missing with one tessera.
     trace_ : Trace
         Minus the stretch from stage to stage.
     spectrum_ : Spectrum
-        Of the tessellation in all dimensions used; those beyond the first n_components are lost.
+        Spectrum of the tessellation in all dimensions used; those beyond the first n_components are lost.
     graph_ : NeighborGraph
-        The neighbor graph, without the edges that were cut.
+        The neighbor graph, without the edges that were removed.
     diagnostics_ : dict
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma`` and ``reg``
         of the map, ``residuals``: the distance of each tessera's points from its chart relative to its spread;
-        ``dimension``: that measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; ``flattened``:
-        whether the layout was solved in n_components dimensions; ``layout``, as in `IPA`; and
-        ``advice``.
+        ``dimension``: the measured one; ``contradictions`` of all fits; ``cut_edges``: the number of removed edges;
+        ``flattened``: whether the layout was solved in n_components dimensions; ``layout``: "patches", "PCA" or
+        "Isomap"; and ``advice``.
 
-    Notes
-    -----
-    References: khajehpour2013.
+    See Also
+    --------
+    IPA : overlapping patches, for larger or noisy data.
+    EAT : few points and given distances.
+    MVU : keeps the distances of neighbors, without tesserae.
 
     Examples
     --------
@@ -189,28 +136,90 @@ class TesseraMap(Embedder):
     (5, 2)
     """
 
-    n_patches: PositiveInt | Literal["auto"] = "auto"
-    clustering: Literal["kmeans", "none"] | ClusterEstimator = "kmeans"
-    patches: Annotated[Any, Described("labels of all points")] | None = None
-    patch_components: PositiveInt | None = None
-    chart: Literal["curved", "flat", "geodesic"] = "curved"
-    n_border_pairs: PositiveInt | None = None
-    n_pairs: PositiveInt = 50_000
-    n_init: PositiveInt | Literal["auto"] = "auto"
-    slack: Positive | Literal["auto"] = "auto"
-    tol: Positive = 1e-3
-    max_rank: PositiveInt | None = None
-    kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = "rbf"
-    gamma: Positive | Literal["auto"] | None = "auto"
-    degree: PositiveInt = 3
-    coef0: float = 1.0
-    n_landmarks: PositiveInt = 1000
-    reg: NonNegative | Literal["auto"] = "auto"
-    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
-    radius: Positive | None = None
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    symmetry: Literal["or", "and"] = "or"
-    disconnected: Policy = "bridge"
+    n_components: PositiveInt = parameter("Dimension r of the embedding.", default=2, kw_only=False)
+    n_patches: PositiveInt | Literal["auto"] = parameter(
+        'Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they have 3 (r + '
+        "1) points on average. Clusters that are not connected in the neighbor graph are divided.",
+        default="auto",
+    )
+    clustering: Literal["kmeans", "none"] | ClusterEstimator = parameter(
+        "Clustering of the data into tesserae: Voronoi cells of k-means centers, labels of an estimator's "
+        "``fit_predict``, or none: every point is a tessera.",
+        default="kmeans",
+    )
+    patches: Annotated[Any, Described("labels of all points")] | None = parameter(
+        "Given tesserae: a label per point.", default=None
+    )
+    patch_components: PositiveInt | None = parameter(
+        "Maximum dimension of a tessera; None is n_components. If tesserae are not flat in that many dimensions, and "
+        "no patches are given, there are fewer of the measured dimension of the data (at most 8), or one of all "
+        "points (PCA or Isomap, as in `IPA`) if that keeps neighbors as well.",
+        default=None,
+    )
+    chart: Literal["curved", "flat", "geodesic"] = parameter(
+        "Local coordinates: principal components corrected for curvature to arc length; principal components; or "
+        "classical scaling of geodesic distances inside the tessera.",
+        default="curved",
+    )
+    n_border_pairs: PositiveInt | None = parameter(
+        "Maximum number of distances kept between two tesserae, of neighbors spread out along their border. None is "
+        "3 r² for a surface, or fewer if that would be more than 1,500 in total, and r² for other data. With the r² "
+        "of the paper tesserae are hinges, and the stretch may open what they should hold together.",
+        default=None,
+    )
+    n_pairs: PositiveInt = parameter("Number of pairs O, drawn at random if there are more.", default=50_000)
+    n_init: PositiveInt | Literal["auto"] = parameter(
+        'Maximum number of fits, if the points contradict the layout; "auto" is 16 for up to 5,000 points, otherwise '
+        "1. With more than one, edges that jump between sheets are removed first.",
+        default="auto",
+    )
+    slack: Positive | Literal["auto"] = parameter(
+        'Relative slack of the kept squared distances, about 1 or about those of smallest error; "auto" is 1e-3 for '
+        "a surface and 1e-2 for other data.",
+        default="auto",
+    )
+    tol: Positive = parameter(
+        "Relative gap between the stretch and its bound at which it is proven to be the largest.", default=1e-3
+    )
+    max_rank: PositiveInt | None = parameter(
+        "Maximum dimension of the tessellation before it is projected; None is as many as the optimum has.",
+        default=None,
+    )
+    kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = parameter(
+        r"Kernel of the map for new points, of points about their mean: :math:`\exp(-\gamma |x-y|^2)`, :math:`x^\top "
+        r"y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that returns "
+        "the values (m, n). The embedding of the fitted points does not depend on it.",
+        default="rbf",
+    )
+    gamma: Positive | Literal["auto"] | None = parameter(
+        r'Coefficient of the rbf and poly kernels; "auto" and None are :math:`1/\sigma^2` for rbf, with '
+        r":math:`\sigma` three times the mean distance between neighboring landmarks, and 1 for poly.",
+        default="auto",
+    )
+    degree: PositiveInt = parameter(DEGREE_TEXT, default=3)
+    coef0: float = parameter("Constant c of the poly kernel.", default=1.0)
+    n_landmarks: PositiveInt = parameter(
+        "Number of random points through which the kernel is approximated; all points if there are no more.",
+        default=1000,
+    )
+    reg: NonNegative | Literal["auto"] = parameter(
+        "Regularization of the map: added to the eigenvalues of the centered kernel, in units of the largest; 0 for "
+        'the exact pseudo-inverse. "auto" is the power of ten from 1e-10 to 0.1 whose map has the smallest squared '
+        "error at fitted points that are left out one at a time.",
+        default="auto",
+    )
+    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(
+        'Number of neighbors of each point in the graph; "auto" is 10, unless a radius is given.', default="auto"
+    )
+    radius: Positive | None = parameter(RADIUS_TEXT, default=None)
+    search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
+    symmetry: Literal["or", "and"] = parameter(SYMMETRY_TEXT, default="or")
+    disconnected: Policy = parameter(
+        'Treatment of a disconnected graph: "bridge" joins its components by their shortest bridges, with a warning; '
+        '"apart" embeds each component separately; "largest" embeds only the largest one, and the other points get '
+        'NaN; "raise" raises an error. Given patches need one connected graph, so neither "apart" nor "largest".',
+        default="bridge",
+    )
 
     labels_: IntArray = fitted()
     n_patches_: int = fitted()

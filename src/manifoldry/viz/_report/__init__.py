@@ -1,4 +1,4 @@
-"""A page to look at: embeddings side by side with what is known of their quality, in one file of HTML."""
+"""The HTML report: embeddings side by side with their scores, in one file."""
 
 from manifoldry.viz._report.build import build_report
 from manifoldry.viz._report.contents import Report, ReportChart, ReportPanel, ReportScale

@@ -17,24 +17,24 @@ from manifoldry.evaluation.metrics._shepard import shepard_diagram
 from manifoldry.evaluation.score._table import Score
 from manifoldry.evaluation.selection._candidates import baseline_name
 from manifoldry.viz._report.contents import ReportChart
-from manifoldry.viz._report.evaluated import JudgedRows
-from manifoldry.viz._report.layouts import GivenLayout
+from manifoldry.viz._report.evaluated import EvaluatedRows
+from manifoldry.viz._report.inputs import ReportEmbedding
 
 N_SHEPARD_DOTS = 1000
-"""Dots of one series: more cover each other on a chart as wide as a phone."""
+"""Dots of one series; more would overlap on a chart as wide as a phone."""
 
 N_CURVE_ROWS, N_CURVE_POINTS = 300, 60
-"""Rows whose ranks make a curve, and its points: the eye sees no more, and each row is ranked among all others."""
+"""Rows that a curve is averaged over, and its points; each row is ranked among all others."""
 
 MAX_SPECTRUM_VALUES = 20
-"""Eigenvalues drawn of a method."""
+"""Maximum number of eigenvalues drawn."""
 
 MAX_RESIDUAL_DIMENSION, N_RESIDUAL_ROWS = 8, 500
-"""Dimensions of a curve of residual variances, and rows whose geodesics it is measured by."""
+"""Dimensions of a curve of residual variances, and rows whose geodesic distances it uses."""
 
 
-def spectrum_charts(layouts: Sequence[GivenLayout], reference: str, variances: FloatArray) -> list[ReportChart]:
-    """Return the spectra of the methods that have one, and of the reference; each divided by its largest value."""
+def spectrum_charts(layouts: Sequence[ReportEmbedding], reference: str, variances: FloatArray) -> list[ReportChart]:
+    """Return the spectra of the methods that have one, and of the baseline, each relative to its largest value."""
     largest: dict[str, FloatArray] = {}
     smallest: dict[str, FloatArray] = {}
     for layout in layouts:
@@ -47,14 +47,14 @@ def spectrum_charts(layouts: Sequence[GivenLayout], reference: str, variances: F
         *_spectrum(
             "Spectrum",
             largest,
-            "Each dot is a dimension: how much it holds, against the first. Where the line falls and stays low, the "
-            "data end; a line that never falls needs more dimensions than a picture has.",
+            "Each dot is a dimension and its variance, relative to the first. The data has as many dimensions as "
+            "come before the line drops; if it never drops, a plot cannot show all dimensions.",
         ),
         *_spectrum(
             "Smallest eigenvalues",
             smallest,
-            "Small values are the coordinates that a method found; a large step after them says that there are no "
-            "more.",
+            "Small values belong to the coordinates that the method found; a large step after them means that there "
+            "are no more.",
         ),
     ]
 
@@ -71,51 +71,52 @@ def _scaled(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.arange(1.0, len(values) + 1), values / top
 
 
-def residual_chart(judged: JudgedRows, layouts: Sequence[GivenLayout]) -> list[ReportChart]:
-    """Return how much of the distances is left unexplained by dimension, of the methods that can tell fast."""
-    most = min(MAX_RESIDUAL_DIMENSION, judged.X.shape[0] - 2)
+def residual_chart(evaluated: EvaluatedRows, layouts: Sequence[ReportEmbedding]) -> list[ReportChart]:
+    """Return the share of unexplained distances by dimension, for methods that compute it fast."""
+    most = min(MAX_RESIDUAL_DIMENSION, evaluated.X.shape[0] - 2)
     series: dict[str, tuple[FloatArray, FloatArray]] = {}
     for layout in layouts:
         graph = getattr(layout.model, "graph_", None)
-        if hasattr(layout.model, "residual_variances") and graph is not None and graph.n_points == judged.X.shape[0]:
-            left = judged.attempt("Residual variances were", _residuals, layout.model, most)
+        if hasattr(layout.model, "residual_variances") and graph is not None and graph.n_points == evaluated.X.shape[0]:
+            left = evaluated.attempt("Residual variances were", _residuals, layout.model, most)
             if left is not None:
                 series[layout.name] = np.arange(1.0, most + 1), left
     if not series:
         return []
     meaning = (
-        "Share of the distances along the data that so many dimensions do not explain; it stops falling at theirs."
+        "Share of the geodesic distances that this many dimensions do not explain; the curve stops falling at the "
+        "dimension of the data."
     )
     return [ReportChart("Residual variance", "dimensions", "unexplained", "line", series, meaning, y_range=(0.0, 1.0))]
 
 
 def _residuals(model: Any, most: int) -> FloatArray:
-    found: FloatArray = model.residual_variances(most, sample=N_RESIDUAL_ROWS)
-    return found
+    variances: FloatArray = model.residual_variances(most, sample=N_RESIDUAL_ROWS)
+    return variances
 
 
-def shepard_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[ReportChart]:
-    """Return distances before and after, of the same pairs in all panels and at the best scale of each."""
+def shepard_chart(evaluated: EvaluatedRows, scores: Mapping[str, Score]) -> list[ReportChart]:
+    """Return distances in the data and in each panel, for the same pairs and at the best scale of each panel."""
     series: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name, Y in judged.layouts.items():
-        found = judged.attempt("Shepard's diagram was", _shepard, judged, Y)
-        if found is not None:
-            squares = float(found.after @ found.after)
-            scale = float(found.before @ found.after) / squares if squares > 0 else 1.0
-            series[name] = found.before, scale * found.after
+    for name, Y in evaluated.layouts.items():
+        diagram = evaluated.attempt("Shepard's diagram was", _shepard, evaluated, Y)
+        if diagram is not None:
+            squares = float(diagram.after @ diagram.after)
+            scale = float(diagram.before @ diagram.after) / squares if squares > 0 else 1.0
+            series[name] = diagram.before, scale * diagram.after
     if not series:
         return []
     legend = {name: f"correlation {scores[name]['pearson']:.2f}" for name in series if name in scores}
     meaning = (
-        "Each dot is a pair of rows. Dots on one line through the corner keep their distances up to scale; the dashed "
-        "line is the best scale for all pairs, and scatter around it is distortion. A picture that unfolds a bent "
-        "sheet has near pairs on a line and far pairs above it, and rightly."
+        "Each dot is a pair of rows. Dots on a line through the origin preserve distances up to scale; the dashed "
+        "line is the best scale for all pairs, and scatter around it is distortion. If a curved sheet is unfolded, "
+        "close pairs lie on a line and distant pairs above it, as they should."
     )
     return [
         ReportChart(
             "Shepard diagram",
             "distance in the data",
-            "distance in the picture, scaled",
+            "distance in the plot, scaled",
             "dots",
             series,
             meaning,
@@ -125,37 +126,37 @@ def shepard_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[Repor
     ]
 
 
-def _shepard(judged: JudgedRows, Y: FloatArray) -> Any:
-    run = judged.run
+def _shepard(evaluated: EvaluatedRows, Y: FloatArray) -> Any:
+    run = evaluated.run
     return shepard_diagram(
-        judged.X, Y, n_pairs=N_SHEPARD_DOTS, metric=judged.metric, random_state=run.seed, n_jobs=run.n_jobs
+        evaluated.X, Y, n_pairs=N_SHEPARD_DOTS, metric=evaluated.metric, random_state=run.seed, n_jobs=run.n_jobs
     )
 
 
-def curve_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[ReportChart]:
+def curve_chart(evaluated: EvaluatedRows, scores: Mapping[str, Score]) -> list[ReportChart]:
     """Return the R_NX curves of all panels."""
-    m = judged.X.shape[0]
+    m = evaluated.X.shape[0]
     if m < 4:
         return []
-    # Beyond half of the rows, chance keeps most neighbors and the rest above it is noise.
+    # Beyond half of the rows most neighbors are preserved by chance, and the excess is noise.
     sizes = np.unique(np.round(np.geomspace(1, max(m // 2, 2), N_CURVE_POINTS)).astype(int))
     series: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name, Y in judged.layouts.items():
-        curve = judged.attempt("R_NX curves were", _curve, judged, Y, sizes)
+    for name, Y in evaluated.layouts.items():
+        curve = evaluated.attempt("R_NX curves were", _curve, evaluated, Y, sizes)
         if curve is not None:
             series[name] = sizes.astype(np.float64), curve
     if not series:
         return []
     legend = {name: f"area {scores[name]['r_nx_auc']:.2f}" for name in series if name in scores}
     meaning = (
-        "How many of the K nearest neighbors are kept, from chance (0) to all (1): at the left small neighborhoods, at "
-        "the right the coarse layout, up to half of the rows. The area sums it up over the logarithm of all K."
+        "Share of the K nearest neighbors that are preserved, from chance (0) to all (1): small neighborhoods on the "
+        "left, the coarse layout on the right, up to half of the rows. The area averages over the logarithm of K."
     )
     low = min(0.0, *(float(curve.min()) for _, curve in series.values()))
     return [
         ReportChart(
-            "Neighborhoods kept (R_NX)",
-            "size K of the neighborhood",
+            "Preserved neighborhoods (R_NX)",
+            "neighborhood size K",
             "R_NX",
             "line",
             series,
@@ -167,43 +168,41 @@ def curve_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[ReportC
     ]
 
 
-def _curve(judged: JudgedRows, Y: FloatArray, sizes: Any) -> FloatArray:
-    rows = None if judged.X.shape[0] <= N_CURVE_ROWS else N_CURVE_ROWS
-    run = judged.run
-    found = r_nx(
-        judged.X,
+def _curve(evaluated: EvaluatedRows, Y: FloatArray, sizes: Any) -> FloatArray:
+    rows = None if evaluated.X.shape[0] <= N_CURVE_ROWS else N_CURVE_ROWS
+    run = evaluated.run
+    curve = r_nx(
+        evaluated.X,
         Y,
         n_neighbors=sizes,
-        metric=judged.metric,
+        metric=evaluated.metric,
         sample=rows,
         random_state=run.seed,
         n_jobs=run.n_jobs,
     )
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(curve, dtype=np.float64)
 
-
-# Principal components beside every embedding: the picture and the figures that others have to beat.
 
 MAX_FITTED_ENTRIES, MAX_FITTED_STORED = 20_000_000, 2_000_000
-"""Entries of the rows to which the components are fitted, and stored ones of sparse rows; of more a sample, which
-changes the components little."""
+"""Entries, or stored entries of sparse rows, to which the components are fitted; larger data is sampled, which changes
+them little."""
 
 MIN_FITTED_ROWS = 1000
-"""Rows to which they are fitted however wide these are."""
+"""Rows to which they are always fitted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Principal components of all rows, or the classical scaling of distances.
+    """The baseline of all panels: principal components of the rows, or classical MDS of distances.
 
     Parameters
     ----------
     name : str
         "PCA" or "ClassicalMDS".
     Y : ndarray of shape (n, p)
-        Coordinates; zeros beyond their number.
+        Coordinates; zeros if there are fewer components.
     variances : ndarray
-        The leading variances, descending.
+        Leading variances, descending.
     """
 
     name: str
@@ -212,12 +211,12 @@ class Reference:
 
 
 def reference_of(X: Any, n_components: int, metric: str, run: Run) -> Reference:
-    """Return the principal components of rows, or the classical scaling of distances."""
+    """Return the principal components of rows, or classical MDS of distances."""
     n = X.shape[0]
     if metric == "precomputed":
         count = max(1, min(n - 1, max(n_components, min(n - 1, MAX_SPECTRUM_VALUES))))
-        found = classical_scaling(np.array(X, dtype=np.float64), count, run, overwrite=True)
-        Y, variances = found.coordinates, np.maximum(found.spectrum.values, 0.0)
+        scaling = classical_scaling(np.array(X, dtype=np.float64), count, run, overwrite=True)
+        Y, variances = scaling.coordinates, np.maximum(scaling.spectrum.values, 0.0)
     else:
         Y, variances = _components(X, n_components, run)
     return Reference(baseline_name(metric), _padded(Y, n_components), variances)

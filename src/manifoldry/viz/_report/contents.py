@@ -1,4 +1,4 @@
-"""What a report shows, as plain values: panels, columns, findings, record."""
+"""The contents of a report as plain values: panels, columns, scores, findings, record."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class ReportChart:
     Parameters
     ----------
     title, x_label, y_label : str
-        What it shows.
+        Title and labels.
     kind : {"line", "bar", "dots"}
         How the series are drawn.
     series : mapping of str to a pair of ndarrays
-        Abscissas and ordinates by the name of the panel they belong to.
+        x and y by the name of the panel.
     meaning : str
-        How to read it, in a sentence or two.
+        How to read the chart.
     legend : mapping of str to str
-        What to add to the name of a series, such as the area under its curve.
+        Text after the name of a series, such as the area under its curve.
     log_x : bool
-        Whether the abscissas, all positive, are drawn on a logarithmic axis.
+        Whether the x axis is logarithmic.
     y_range : pair of float, optional
-        Ends of the axis of ordinates; those of the series if None.
+        Limits of the y axis; by default those of the series.
     diagonal : bool
-        Whether the line y = x is drawn too.
+        Whether to draw the line y = x.
     """
 
     title: str
@@ -49,16 +49,16 @@ class ReportChart:
 
 @dataclass(frozen=True)
 class ReportScale:
-    """How numbers become colors: the same in all panels, so that they can be compared.
+    """The color scale of numbers; the same in all panels, so that they can be compared.
 
     Parameters
     ----------
     low, high : float
-        Numbers of the first and the last color; what lies beyond gets these.
+        Values of the first and the last color; values beyond are clipped.
     middle : float, optional
-        The number that a diverging scale has in its middle; None for a sequential one.
+        Center of a diverging scale; None for a sequential one.
     meaning : str
-        How to read it, in a sentence.
+        How to read the colors.
     """
 
     low: float
@@ -68,7 +68,7 @@ class ReportScale:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ValueError(f"A scale of colors must rise; got {self.low} to {self.high}.")
+            raise ValueError(f"A color scale needs low < high; got {self.low} to {self.high}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +80,18 @@ class ReportPanel:
     name : str
         The method; unique in a report.
     coordinates : ndarray of shape (n, 2) or (n, 3)
-        One place per row; NaN for rows that have none.
+        Coordinates of each row; NaN for rows without.
     caption : str
-        A line below the panel.
+        Text below the panel.
     reading : tuple of str
-        How far places, distances and crowding in it can be believed.
+        How far positions, distances and densities can be trusted.
     sentences : tuple of str
-        What the method says: advice, certificate and reasons.
+        Messages of the method: advice, certificate and reasons.
     parameters : mapping
         Settings of the method.
     colors : mapping of str to ndarray of shape (n,)
-        Numbers or text per row that belong to this embedding, to color by: distortion, reliability, density, cluster.
-        NaN or "" where not known. What belongs to the data is the same array in all panels.
+        Numbers or text per row of this embedding, to color by: distortion, reliability, density, cluster. NaN or ""
+        where unknown. Values of the data are the same array in all panels.
     """
 
     name: str
@@ -114,31 +114,31 @@ class Report:
     panels : sequence of ReportPanel
         Embeddings of the same rows, the most important first.
     ids : ndarray of shape (n,)
-        What names each row.
+        Name of each row.
     id_name : str
-        What the ids are called.
+        Title of the ids.
     columns : mapping of str to ndarray of shape (n,)
-        Known of each row, to color by and to show: numbers with NaN, or text with "", where missing.
+        Further columns, to color by and to show: numbers with NaN, or text with "", where missing.
     label : str, optional
         The column to color by first.
     thumbnails : ndarray of uint8 of shape (n, height, width) or (n, height, width, 3), optional
-        A small picture of each row.
+        A small image of each row.
     quality : sequence of mappings
-        A row per figure: ``name, group, range, best, meaning`` and ``values``, a mapping of panel to number (or None),
-        with ``errors`` alike where figures come from a sample.
+        One row per score: ``name, group, range, best, meaning``, ``values``, a mapping of panels to numbers or None,
+        and ``errors``, the same for standard errors if scores come from a sample.
     findings : sequence of mappings
-        What `diagnose` found, as the fields of a `Finding`: ``topic, sentence, value, advice, severity``.
+        Findings of `diagnose` as mappings: ``topic, sentence, value, advice, severity``.
     charts : sequence of ReportChart
         Spectrum, Shepard diagram, R_NX curves.
     record : mapping
-        The run: parameters, versions, seed, seconds. JSON values only.
+        Record of the run: parameters, versions, seed, seconds. JSON values only.
     notes : tuple of str
-        What the page must be honest about: sampled figures, aggregated points.
+        Limitations, such as scores from a sample.
     summary : tuple of str
-        What to look at first, and whether to believe it.
+        What to look at first, and how far to trust it.
     scales : mapping of str to ReportScale
-        How the columns and colors of these names are drawn; others from their least to their greatest number. One
-        with text has a scale for its meaning alone.
+        Color scales of the columns and colors with these names; others range from their minimum to their maximum. For
+        text only the meaning of a scale is used.
     """
 
     title: str
@@ -159,19 +159,19 @@ class Report:
     def __post_init__(self) -> None:
         n = len(self.ids)
         if not self.panels or any(len(panel.coordinates) != n for panel in self.panels):
-            raise ValueError(f"A report of {n} rows needs panels with a place for each of them.")
+            raise ValueError(f"A report of {n} rows needs panels with coordinates for each of them.")
         if len({panel.name for panel in self.panels}) < len(self.panels):
-            raise ValueError("Panels of a report need different names.")
+            raise ValueError("The panels of a report need different names.")
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the page to one file of HTML that needs no network.
+        """Write the report to one HTML file that works offline.
 
         Parameters
         ----------
         path : str or path
-            Where to; by custom a name that ends in ``.html``.
+            The file, by convention with the suffix ``.html``.
         overwrite : bool
-            Whether a file that is there already may be replaced.
+            Whether an existing file may be replaced.
         """
         from manifoldry.viz._report.page import render
 
@@ -180,7 +180,7 @@ class Report:
             part.write_bytes(page)
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame for notebooks, or a sentence where it is too large for one."""
+        """Return the report in a frame for notebooks, or a message if it is too large."""
         from manifoldry.viz._report.page import frame
 
         return frame(self)

@@ -1,4 +1,4 @@
-"""The rows that are judged, in the data and in every embedding, and the figures of all embeddings."""
+"""The evaluated rows of a report: their scores in every embedding, and values of each point to color by."""
 
 from __future__ import annotations
 
@@ -13,30 +13,41 @@ from manifoldry._core import check
 from manifoldry._core.arrays import on_host, refuse_iterator
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.evaluation.metrics._distortion import (
+    LocalDistortion,
+    distortions_of,
+    log_radii,
+    squared_radii,
+    tangent_dimension,
+)
+from manifoldry.evaluation.reliability._picture_clusters import picture_clusters
+from manifoldry.evaluation.reliability._points import Reliability, reliability
 from manifoldry.evaluation.score._score import score_layouts
 from manifoldry.evaluation.score._table import GROUPS, TABLE, Asked, Score
-from manifoldry.graph._search import NeighborRule, neighbor_graph
-from manifoldry.viz._report.layouts import GivenLayout, last_step
+from manifoldry.graph._operations import distinct_rows
+from manifoldry.graph._search import NeighborRule, neighbor_graph, shared_neighbors
+from manifoldry.viz._report.contents import ReportScale
+from manifoldry.viz._report.inputs import ReportEmbedding, last_step
 
 T = TypeVar("T")
 
-N_JUDGED_NEIGHBORS = 15
-"""Neighbors of densities and distortions, as in `metrics.score`; of few rows as many as are fewer than half."""
+N_EVALUATED_NEIGHBORS = 15
+"""Neighbors for densities and distortions, as in `metrics.score`; fewer if they would exceed half of the rows."""
 
 LEFT_OUT_GROUPS = frozenset({"units", "truth"})
-"""Figures that would mislead on a page: the scale of most embeddings is arbitrary, and no truth is known."""
+"""Groups of scores that do not apply: the scale of most embeddings is arbitrary, and the truth is unknown."""
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedRows:
-    """The m rows by which a report judges.
+class EvaluatedRows:
+    """The m rows on which a report evaluates embeddings.
 
     Parameters
     ----------
     X : ndarray or csr_array of shape (m, d), or ndarray of shape (m, m)
         The data.
     metric : str
-        Their metric.
+        Metric of the data.
     layouts : mapping of str to ndarray of shape (m, p)
         The embeddings by panel.
     labels : ndarray of shape (m,), optional
@@ -44,7 +55,7 @@ class JudgedRows:
     run : Run
         Seed and threads.
     notes : list of str
-        Takes what could not be judged, and why.
+        Collects what could not be evaluated, and why.
     """
 
     X: Any
@@ -56,12 +67,12 @@ class JudgedRows:
 
     @property
     def n_neighbors(self) -> int:
-        """Number of neighbors of densities and distortions."""
-        return max(1, min(N_JUDGED_NEIGHBORS, (self.X.shape[0] - 1) // 2))
+        """Number of neighbors for densities and distortions."""
+        return max(1, min(N_EVALUATED_NEIGHBORS, (self.X.shape[0] - 1) // 2))
 
     @property
     def label_chance(self) -> float:
-        """Share of pairs of labeled rows that have the same label."""
+        """Share of pairs of labeled rows with the same label."""
         if self.labels is None:
             return 0.0
         names, counts = np.unique(self.labels, return_counts=True)
@@ -70,7 +81,7 @@ class JudgedRows:
         return float(np.sum(counts * (counts - 1.0)) / (total * (total - 1.0)))
 
     def attempt(self, what: str, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Return what the function finds; if the data do not allow it, note why and return None."""
+        """Return the result of a function, or add a note on why it failed and return None."""
         try:
             return function(*arguments)
         except ValueError as error:
@@ -86,22 +97,22 @@ class JudgedRows:
         ]
 
     def scores(self) -> dict[str, Score]:
-        """Return the scores of all panels at the same rows, nothing if the data do not allow them."""
-        asked = Asked(labels=self._usable_labels(), metric=self.metric)
+        """Return the scores of all panels on the same rows; nothing if the data does not allow them."""
+        options = Asked(labels=self._usable_labels(), metric=self.metric)
         layouts = list(self.layouts.values())
-        found = self.attempt("The figures were", score_layouts, self.X, layouts, asked, self.run.seed, self.run.n_jobs)
-        return {} if found is None else dict(zip(self.layouts, found, strict=True))
+        scores = self.attempt("Scores were", score_layouts, self.X, layouts, options, self.run.seed, self.run.n_jobs)
+        return {} if scores is None else dict(zip(self.layouts, scores, strict=True))
 
     def _usable_labels(self) -> Any:
-        """Return the classes, None for rows without one; nothing if they do not group the rows."""
+        """Return the classes, with None for rows without one; None if they do not group the rows."""
         if self.labels is None:
             return None
-        known = self.labels[self.labels != ""] if self.labels.dtype.kind == "U" else self.labels
-        count = len(np.unique(known))
-        if not 2 <= count <= len(known) / 2:
+        labeled = self.labels[self.labels != ""] if self.labels.dtype.kind == "U" else self.labels
+        count = len(np.unique(labeled))
+        if not 2 <= count <= len(labeled) / 2:
             self.notes.append(
-                "The figures of labels were left out: they need at least two classes, of two rows each in the mean; "
-                f"got {count:,} in {len(known):,} labeled rows."
+                "Scores of labels were left out: they need at least two classes, with at least two rows on average; "
+                f"got {count:,} classes in {len(labeled):,} labeled rows."
             )
             return None
         if self.labels.dtype.kind != "U":
@@ -110,8 +121,8 @@ class JudgedRows:
 
 
 def quality_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
-    """Return a row per figure with its meaning, its value in each panel and the standard errors of the sample."""
-    wanted = [
+    """Return a row per score with its meaning, its value in each panel and the standard errors of the sample."""
+    entries = [
         entry
         for name, entry in TABLE.items()
         if entry.group not in LEFT_OUT_GROUPS and any(name in score for score in scores.values())
@@ -129,7 +140,7 @@ def quality_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
             "values": {panel: _number(score.get(entry.name)) for panel, score in scores.items()},
             "errors": {panel: _number(score.errors.get(entry.name)) for panel, score in scores.items()},
         }
-        for entry in wanted
+        for entry in entries
     ]
 
 
@@ -137,11 +148,8 @@ def _number(value: float | None) -> float | None:
     return float(value) if value is not None and np.isfinite(value) else None
 
 
-# The data of a report: numbers to compare embeddings with, in the metric and as prepared for the methods.
-
-
 def as_data(X: Any) -> Any:
-    """Return the data as an array of numbers or a sparse matrix; what may hold NaN is refused later."""
+    """Return the data as a numeric array or a sparse matrix; NaN is checked later."""
     X = on_host(X)
     if issparse(X):
         return csr_array(X)
@@ -150,14 +158,14 @@ def as_data(X: Any) -> Any:
         table = np.asarray(X)
         table = table if table.dtype.kind in "iufb" else table.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"X must hold numbers ({error}): encode or drop other columns.") from None
+        raise ValueError(f"X must be numeric ({error}): encode or drop other columns.") from None
     if table.ndim != 2 or not table.size:
         raise ValueError(f"X must be a table of shape (n, d) with n, d > 0; got shape {table.shape}.")
     return table
 
 
 def index_of(X: Any) -> Any:
-    """Return the index of a data frame where it names the rows."""
+    """Return the index of a data frame if it names the rows."""
     index = getattr(X, "index", None)
     return None if index is None or callable(index) or type(index).__name__ == "RangeIndex" else list(index)
 
@@ -170,48 +178,48 @@ def some_rows(data: Any, rows: IntArray, metric: str) -> Any:
 
 
 def metric_of(metric: str | None, embeddings: Any) -> str:
-    """Return the metric asked for, or that of the first estimator that has one."""
-    found: Any = metric
+    """Return the given metric, or that of the first estimator that has one."""
+    name: Any = metric
     if metric is None:
-        own = (getattr(last_step(model), "metric", None) for model in _models(embeddings))
-        found = next((name for name in own if name is not None), "euclidean")
-        found = "euclidean" if isinstance(found, str) and found == "minkowski" else found
-    if not isinstance(found, str) or found in ("gram", "affinity"):
+        metrics = (getattr(last_step(model), "metric", None) for model in _models(embeddings))
+        name = next((each for each in metrics if each is not None), "euclidean")
+        name = "euclidean" if isinstance(name, str) and name == "minkowski" else name
+    if not isinstance(name, str) or name in ("gram", "affinity"):
         raise ValueError(
-            f"A report needs distances to compare with; got metric={found!r}: pass the pairwise distances as X with "
-            "metric='precomputed', or another metric to compare by."
+            f"A report needs distances; got metric={name!r}: pass the pairwise distances as X with "
+            "metric='precomputed', or another metric."
         )
-    check.metric(found, ("precomputed",))
-    return found
+    check.metric(name, ("precomputed",))
+    return name
 
 
-def other_metrics(layouts: Sequence[GivenLayout], metric: str) -> list[str]:
-    """Return a sentence where methods were fitted by another metric than the figures are of."""
-    found = {layout.name: getattr(layout.model, "metric", metric) for layout in layouts if layout.model is not None}
-    others = [f"{name} ({other})" for name, other in found.items() if isinstance(other, str) and other != metric]
+def other_metrics(layouts: Sequence[ReportEmbedding], metric: str) -> list[str]:
+    """Return a note on methods that were fitted with another metric than that of the scores."""
+    metrics = {layout.name: getattr(layout.model, "metric", metric) for layout in layouts if layout.model is not None}
+    others = [f"{name} ({other})" for name, other in metrics.items() if isinstance(other, str) and other != metric]
     if not others:
         return []
-    return [f"The figures are of {metric} distances; fitted by another metric: {', '.join(others)}."]
+    return [f"Scores use {metric} distances; fitted with another metric: {', '.join(others)}."]
 
 
 def prepared(data: Any, embeddings: Any, notes: list[str]) -> Any:
-    """Return the data as the steps before the last of the first pipeline made them."""
+    """Return the data as prepared by the first pipeline."""
     pipelines = [model for model in _models(embeddings) if len(getattr(model, "steps", ())) > 1]
     if not pipelines:
         return data
     first = pipelines[0][:-1]
     names = [type(step).__name__ for _, step in first.steps]
-    notes.append(
-        f"The embeddings are compared with the data as prepared by {', '.join(names)}, and so is the diagnosis."
-    )
+    notes.append(f"Scores and diagnosis use the data as prepared by {', '.join(names)}.")
     return as_data(first.transform(data))
 
 
 def check_data(data: Any, metric: str) -> None:
-    """Refuse data that nothing can be compared with."""
+    """Raise if the data has no distances to compare with."""
     entries = data.data if issparse(data) else data
     if not np.isfinite(entries).all():
-        raise ValueError("X holds NaN or infinity: drop or fill those rows first, or pass a pipeline that fills them.")
+        raise ValueError(
+            "X contains NaN or infinity: drop those rows, impute them, or pass a pipeline that imputes them."
+        )
     if metric == "precomputed":
         if issparse(data):
             raise ValueError("metric='precomputed' needs all pairwise distances; got a sparse matrix.")
@@ -225,3 +233,169 @@ def _models(embeddings: Any) -> list[Any]:
         embeddings = list(embeddings.values())
     values = embeddings if isinstance(embeddings, (list, tuple)) else [embeddings]
     return [value for value in values if hasattr(value, "fit")]
+
+
+COLOR_SCALES: Mapping[str, ReportScale] = {
+    "reliability": ReportScale(
+        0.0,
+        1.0,
+        meaning="trustworthy: the point preserves far more of its neighbors than at a nearby random position; dubious: "
+        "no more than there; undecided: in between.",
+    ),
+    "neighbors kept": ReportScale(
+        0.0, 1.0, meaning="Share of the neighbors in the data that are preserved in the plot, beyond chance; 1 is best."
+    ),
+    "stretch": ReportScale(
+        -2.0,
+        2.0,
+        0.0,
+        "Size of this neighborhood in the plot, relative to the median, as a power of 2: 1 is twice as long, -1 half.",
+    ),
+    "angles kept": ReportScale(
+        0.0,
+        1.0,
+        meaning="Smallest stretch over largest stretch at a point: 1 preserves shapes, 0 flattens them to a line.",
+    ),
+    "torn or folded": ReportScale(
+        0.0,
+        1.0,
+        meaning="Share of the neighborhood that is not a linear image of the data. Where it is large, the embedding is "
+        "torn or folded, or the data has more dimensions, and stretches mean little.",
+    ),
+    "density of the data": ReportScale(
+        -2.0,
+        2.0,
+        0.0,
+        "Density in the data, relative to the median, as a power of 2: 1 is half the distance to the neighbors.",
+    ),
+    "density of the picture": ReportScale(
+        -2.0,
+        2.0,
+        0.0,
+        "Density in the plot, relative to the median, as a power of 2: 1 is half the distance to the neighbors.",
+    ),
+    "cluster": ReportScale(
+        0.0,
+        1.0,
+        meaning="Clusters of HDBSCAN in this plot, the largest first. Every plot can be split into clusters; "
+        "metrics.null_comparison(model, X) tests which of them exist in the data.",
+    ),
+}
+"""Color scales. The ranges are the same for all data and panels, so that plots can be compared."""
+
+
+MIN_DISTINCT_SHARE = 0.5
+"""Share of distinct rows below which neighbors are mostly duplicates in arbitrary order."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointColors:
+    """Values to color the evaluated rows by, by panel, and the reliabilities behind them."""
+
+    panels: Mapping[str, dict[str, Array]]
+    reliabilities: Mapping[str, Reliability] = field(default_factory=dict)
+
+    @property
+    def scales(self) -> dict[str, ReportScale]:
+        """The scales of the colors in use."""
+        names = {name for colors in self.panels.values() for name in colors}
+        return {name: scale for name, scale in COLOR_SCALES.items() if name in names}
+
+
+def point_colors(evaluated: EvaluatedRows) -> PointColors:
+    """Return the values of each evaluated row in each panel."""
+    panels: dict[str, dict[str, Array]] = {name: {} for name in evaluated.layouts}
+    with shared_neighbors():
+        attempts = {
+            name: evaluated.attempt("The reliability of the points was", _reliability, evaluated, Y)
+            for name, Y in evaluated.layouts.items()
+        }
+        graph = evaluated.attempt("The density was", evaluated.neighbors, evaluated.X, evaluated.metric)
+    reliabilities = {name: one for name, one in attempts.items() if one is not None}
+    for name, trust in reliabilities.items():
+        panels[name] |= {"reliability": trust.verdict, "neighbors kept": trust.score}
+    if graph is not None:
+        distortions = evaluated.attempt("The local distortion was", _distortions, evaluated, graph) or {}
+        for name, distortion in distortions.items():
+            panels[name] |= _distortion_colors(distortion)
+        in_data = density_of(graph)
+        for name, Y in evaluated.layouts.items():
+            in_plot = density_of(evaluated.neighbors(Y, "euclidean"))
+            panels[name] |= {"density of the data": in_data, "density of the picture": in_plot}
+    for name, Y in evaluated.layouts.items():
+        if (clusters := _clusters(Y)) is not None:
+            panels[name]["cluster"] = clusters
+    return PointColors(panels, reliabilities)
+
+
+def _reliability(evaluated: EvaluatedRows, Y: FloatArray) -> Reliability:
+    """Return the reliability of each point, or raise if neighbors are not well defined."""
+    if evaluated.metric != "precomputed" and len(distinct_rows(evaluated.X)[0]) < MIN_DISTINCT_SHARE * len(Y):
+        raise ValueError("most rows are duplicates, so their nearest neighbors are arbitrary.")
+    return reliability(
+        evaluated.X, Y, metric=evaluated.metric, random_state=evaluated.run.seed, n_jobs=evaluated.run.n_jobs
+    )
+
+
+def _distortions(evaluated: EvaluatedRows, graph: NeighborGraph) -> dict[str, LocalDistortion]:
+    """Return the local distortions of all layouts; nothing for other metrics than Euclidean or precomputed."""
+    if evaluated.metric not in ("euclidean", "precomputed"):
+        return {}
+    neighbors = graph.indices.reshape(graph.n_points, -1)
+    by_dimension: dict[int, list[str]] = {}
+    for name, Y in evaluated.layouts.items():
+        by_dimension.setdefault(Y.shape[1], []).append(name)
+    distortions: dict[str, LocalDistortion] = {}
+    for p, names in by_dimension.items():
+        if neighbors.shape[1] > tangent_dimension(evaluated.X, p, evaluated.metric):
+            layouts = [evaluated.layouts[name] for name in names]
+            rows = np.arange(graph.n_points)
+            values = distortions_of(evaluated.X, layouts, rows, neighbors, evaluated.metric, evaluated.run)
+            distortions |= dict(zip(names, values, strict=True))
+    return distortions
+
+
+def _distortion_colors(distortion: LocalDistortion) -> dict[str, Array]:
+    if np.isnan(distortion.residuals).all():
+        return {}
+    with np.errstate(divide="ignore"):
+        length = np.log2(distortion.areas) / distortion.stretches.shape[1]
+    length = np.where(np.isfinite(length), length, np.nan)
+    median = np.nanmedian(length) if not np.isnan(length).all() else 0.0
+    return {
+        "stretch": length - median,
+        "angles kept": distortion.conformality,
+        "torn or folded": distortion.residuals,
+    }
+
+
+def density_of(graph: NeighborGraph) -> FloatArray:
+    """Return the median distance to neighbors over that of each point, as a power of 2."""
+    lengths = graph.lengths.reshape(graph.n_points, -1).astype(np.float64)
+    radii = log_radii(squared_radii(lengths)) / 2
+    return np.asarray((np.median(radii) - radii) / np.log(2.0), dtype=np.float64)
+
+
+def _clusters(Y: FloatArray) -> Array | None:
+    """Return the clusters of a layout by number, the largest "1", "" for noise; None if there are none."""
+    labels = picture_clusters(Y, assign=False)
+    if labels.max() < 0:
+        return None
+    return np.where(labels < 0, "", _by_size(labels).astype(str))
+
+
+def _by_size(labels: IntArray) -> IntArray:
+    """Return clusters numbered from 1 by decreasing size; negative labels are unchanged."""
+    order = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(1, len(order) + 1)
+    return np.where(labels < 0, labels, number[np.maximum(labels, 0)])
+
+
+def spread(values: Array, rows: IntArray, n: int) -> Array:
+    """Return values of some rows as a column of length n, with NaN or "" for the others."""
+    if len(rows) == n:
+        return values
+    column: Any = np.full(n, "", dtype=values.dtype) if values.dtype.kind == "U" else np.full(n, np.nan)
+    column[rows] = values
+    return column

@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs no network: values, words, styles and scripts in one text."""
+"""A report as one HTML page that works offline: values, text, styles and scripts in one file."""
 
 from __future__ import annotations
 
@@ -26,46 +26,32 @@ if TYPE_CHECKING:
 
 
 PAGE_VERSION = 1
-"""Of the values in a page, for scripts that read them."""
+"""Version of the values in a page, for scripts that read them."""
 
 MAX_FRAME_BYTES = 5_000_000
-"""Of a page that a notebook shows, and so keeps in its file."""
+"""Maximum size of a page that is stored in a notebook."""
 
 STYLES = ("page.css", "parts.css", "print.css")
-SCRIPTS = (
-    "rows.js",
-    "camera.js",
-    "look.js",
-    "painter.js",
-    "fallback.js",
-    "picking.js",
-    "overlay.js",
-    "gestures.js",
-    "scatter.js",
-    "dom.js",
-    "data.js",
-    "palettes.js",
-    "colors.js",
-    "charts.js",
-    "legend.js",
-    "table.js",
-    "panel.js",
-    "toolbar.js",
-    "page.js",
+SCRIPTS = tuple(
+    f"{name}.js"
+    for name in (
+        "rows camera look painter fallback picking overlay gestures scatter dom data "
+        "palettes colors charts legend table panel toolbar page"
+    ).split()
 )
-"""In the order in which they need each other."""
+"""In the order of their dependencies."""
 
 
 def render(report: Report, *, live: str | None = None) -> str:
-    """Return the page: HTML that holds all it shows and asks no network for anything.
+    """Return the report as an HTML page that works offline.
 
     Parameters
     ----------
     report : Report
-        What to show.
+        The contents.
     live : str, optional
-        JavaScript of a program that serves the page and replaces what it shows; the page may then talk to the address
-        that it came from, and to no other.
+        JavaScript that connects the page with a server that updates it; the page may then communicate with its own
+        address, and with no other.
 
     Returns
     -------
@@ -73,7 +59,7 @@ def render(report: Report, *, live: str | None = None) -> str:
         The same report gives the same text.
     """
     contents = payload(report)
-    words = contents["meta"].pop("sections")
+    text_sections = contents["meta"].pop("sections")
     style = "\n".join(_asset(name) for name in STYLES)
     script = "\n".join([*(_asset(name) for name in SCRIPTS), *([live] if live else [])])
     slots = {
@@ -86,19 +72,19 @@ def render(report: Report, *, live: str | None = None) -> str:
             f'<script type="application/octet-stream" id="b{i}">{block}</script>'
             for i, block in enumerate(contents["blocks"])
         ),
-        **words,
+        **text_sections,
     }
-    # in one pass, so that a column named {{meta}} stays a name
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: slots[found[1]], _asset("page.html"))
+    # in one pass, so that a column named {{meta}} is not replaced
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _asset("page.html"))
 
 
 def payload(report: Report) -> dict[str, Any]:
-    """Return what the page shows, as JSON values.
+    """Return the contents of the page as JSON values.
 
     Returns
     -------
     dict
-        ``meta``: names, words, settings, and references to arrays; ``blocks``: the arrays, base64 of gzip.
+        ``meta``: names, text, settings and references to arrays; ``blocks``: the arrays as base64 of gzip.
     """
     blocks = Blocks()
     limit = encoding.field_limit(len(report.ids), len(report.columns))
@@ -107,8 +93,8 @@ def payload(report: Report) -> dict[str, Any]:
         encoding.encode_column(name, values, blocks, names=name == report.label, limit=limit)
         for name, values in report.columns.items()
     ]
-    thumbnails, said = encoding.encode_thumbnails(report.thumbnails, blocks)
-    notes = [*report.notes, *([said] if said else []), *_cut_note(report, limit)]
+    thumbnails, thumbnail_note = encoding.encode_thumbnails(report.thumbnails, blocks)
+    notes = [*report.notes, *([thumbnail_note] if thumbnail_note else []), *_cut_note(report, limit)]
     meta = {
         "version": PAGE_VERSION,
         "title": report.title,
@@ -127,11 +113,12 @@ def payload(report: Report) -> dict[str, Any]:
 
 
 def frame(report: Report) -> str:
-    """Return the page in a frame of its own for a notebook, or a sentence where it is too large."""
+    """Return the page in a frame for a notebook, or a message if it is too large."""
     page = render(report)
     if len(page) > MAX_FRAME_BYTES:
-        said = f"A report of {len(report.ids):,} rows, {len(page) / 1e6:.0f} MB: too large to keep in a notebook."
-        return f"<p>{said} Write it by <code>report.save(&quot;report.html&quot;)</code> and open it in a browser.</p>"
+        message = f"The report of {len(report.ids):,} rows ({len(page) / 1e6:.0f} MB) is too large for a notebook."
+        save = "<code>report.save(&quot;report.html&quot;)</code>"
+        return f"<p>{message} Write it to a file with {save} and open it in a browser.</p>"
     return (
         '<iframe sandbox="allow-scripts allow-downloads" width="100%" height="900" frameborder="0" '
         f'title="{escaped(report.title or "Report")}" srcdoc="{escaped(page)}"></iframe>'
@@ -139,7 +126,7 @@ def frame(report: Report) -> str:
 
 
 def _panel(panel: ReportPanel, blocks: Blocks, limit: int, shared: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return a panel; an array that several panels have among their colors is packed once."""
+    """Return a panel; an array that several panels share among their colors is packed once."""
     colors = []
     for name, values in panel.colors.items():
         if id(values) not in shared:
@@ -157,7 +144,7 @@ def _panel(panel: ReportPanel, blocks: Blocks, limit: int, shared: dict[int, dic
 
 
 def _integers(values: Array) -> bool:
-    """Whether a panel's colors are numbers of clusters rather than measurements."""
+    """Return whether colors are cluster numbers rather than measurements."""
     return np.asarray(values).dtype.kind in "iu"
 
 
@@ -184,7 +171,7 @@ def _chart(chart: ReportChart) -> dict[str, Any]:
 
 
 def _rounded(values: Array) -> list[float]:
-    """Return numbers of a small chart to five digits, more than a drawing shows."""
+    """Return the numbers of a chart with five digits, more than it can show."""
     return [float(f"{value:.5g}") for value in np.asarray(values, dtype=np.float64).tolist()]
 
 
@@ -192,12 +179,12 @@ def _cut_note(report: Report, limit: int) -> list[str]:
     for values in report.columns.values():
         texts = np.asarray(values)
         if texts.dtype.kind in "OUS" and any(len(str(value)) > limit for value in texts.tolist()):
-            return [f"Text of more than {limit} characters is cut in this page, marked by “…”."]
+            return [f"Texts longer than {limit} characters are cut in this page, marked with “…”."]
     return []
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON values: no NaN, no numpy scalars, keys that are text."""
+    """Return JSON values: no NaN, no numpy scalars, only text as keys."""
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -210,16 +197,16 @@ def _plain(value: Any) -> Any:
 
 
 def _script_json(value: object) -> str:
-    """Return JSON that cannot end the script element that it stands in."""
+    """Return JSON that cannot end the script element around it."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _policy(style: str, script: str, *, connect: bool) -> str:
-    """Return what the page may do: its own style and script, known by their hashes, and pictures it holds itself."""
+    """Return the content security policy: own style and script by their hashes, and embedded images."""
     allowed = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}"
-    talk = "; connect-src 'self'" if connect else ""
-    return f"{allowed}; base-uri 'none'; form-action 'none'{talk}"
+    connections = "; connect-src 'self'" if connect else ""
+    return f"{allowed}; base-uri 'none'; form-action 'none'{connections}"
 
 
 def _hash(text: str) -> str:
@@ -230,20 +217,20 @@ def _asset(name: str) -> str:
     return files("manifoldry.viz._report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-# The parts of a page that are words and tables: written as HTML here, so that they are there without JavaScript.
+# Text and tables are written as HTML here, so that they are visible without JavaScript.
 
 SEVERITY_MARKS = {"problem": ("✕", "problem"), "note": ("!", "note"), "fine": ("✓", "fine")}
-"""Sign and word of each severity; a color alone would not reach everyone."""
+"""Symbol and word of each severity, for readers who cannot distinguish the colors."""
 
-MAX_BESIDE = 4
-"""Columns of figures beside which their meaning still has room; of more, it stands below the name of the figure."""
+MAX_COLUMNS_WITH_MEANING = 4
+"""Panels up to which the quality table has a column for the meaning; with more, it is below the name of the score."""
 
 INDISTINCT_ERRORS = 2.0
-"""Standard errors within which a figure of a sample counts as equal to the best."""
+"""Standard errors within which a score counts as equal to the best."""
 
 
 def sections(report: Report, notes: Iterable[str]) -> dict[str, str]:
-    """Return the HTML of heading, summary, notes, quality table and findings by name, all text escaped."""
+    """Return heading, summary, notes, quality table and findings as HTML, by name."""
     return {
         "heading": _heading(report),
         "summary": bullets(report.summary),
@@ -254,16 +241,16 @@ def sections(report: Report, notes: Iterable[str]) -> dict[str, str]:
 
 
 def _heading(report: Report) -> str:
-    known = [f"{len(report.ids):,} rows"]
+    facts = [f"{len(report.ids):,} rows"]
     source, date = report.record.get("source"), report.record.get("date")
-    known += [source] if isinstance(source, str) else []
-    known += [_day(date)] if isinstance(date, str) else []
-    known += [", ".join(panel.name for panel in report.panels)]
-    return f"<h1>{escaped(report.title or 'Report')}</h1><p class='subtitle'>{escaped(' · '.join(known))}</p>"
+    facts += [source] if isinstance(source, str) else []
+    facts += [_day(date)] if isinstance(date, str) else []
+    facts += [", ".join(panel.name for panel in report.panels)]
+    return f"<h1>{escaped(report.title or 'Report')}</h1><p class='subtitle'>{escaped(' · '.join(facts))}</p>"
 
 
 def _day(date: str) -> str:
-    """Return a date and time of ISO 8601 for people, or the text as it is."""
+    """Return an ISO 8601 date in a readable form, or the text unchanged."""
     try:
         when = datetime.fromisoformat(date)
     except ValueError:
@@ -276,34 +263,34 @@ def _quality(report: Report) -> str:
     if not report.quality:
         return ""
     names = _names(report)
-    beside = len(names) <= MAX_BESIDE
-    meaning = "<th scope='col'>what it means</th>" if beside else ""
+    own_column = len(names) <= MAX_COLUMNS_WITH_MEANING
+    meaning = "<th scope='col'>meaning</th>" if own_column else ""
     head = "".join(f"<th scope='col'>{escaped(name)}</th>" for name in names)
     body = []
     for group, rows in groupby(report.quality, key=lambda row: str(row.get("group", ""))):
-        title, _, said = GROUPS.get(group, group).partition(": ")
-        small = f" <span>{escaped(said)}</span>" if said else ""
-        body.append(f"<tr class='group'><th colspan='{len(names) + 1 + beside}'>{escaped(title)}{small}</th></tr>")
-        body += [_figure(row, names, beside) for row in rows]
+        title, _, subtitle = GROUPS.get(group, group).partition(": ")
+        small = f" <span>{escaped(subtitle)}</span>" if subtitle else ""
+        body.append(f"<tr class='group'><th colspan='{len(names) + 1 + own_column}'>{escaped(title)}{small}</th></tr>")
+        body += [_score_row(row, names, own_column) for row in rows]
     return (
-        "<h2>How good are these pictures?</h2>"
-        "<p class='meaning'>The <b class='best'>best</b> of a row are marked, with those that cannot be told from the "
-        "best; ± is the standard error of a figure that was computed from a sample of the rows.</p>"
+        "<h2>How good are these embeddings?</h2>"
+        "<p class='meaning'>The <b class='best'>best</b> score of a row and those that do not differ significantly are "
+        "marked; ± is the standard error of a score that was computed on a sample of the rows.</p>"
         "<div class='scroller' tabindex='0' role='region' aria-label='Quality table'><table class='quality'>"
-        f"<thead><tr><th scope='col'>figure</th>{head}{meaning}</tr></thead>"
+        f"<thead><tr><th scope='col'>score</th>{head}{meaning}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
 def _names(report: Report) -> list[str]:
-    """Return the columns of the quality table: panels in their order, then what else has figures, such as PCA."""
+    """Return the columns of the quality table: panels in their order, then others with scores, such as PCA."""
     names = [panel.name for panel in report.panels]
     seen = {name: None for row in report.quality for name in row["values"]}
-    kept = [name for name in names if name in seen]
-    return kept + [name for name in seen if name not in names]
+    shown = [name for name in names if name in seen]
+    return shown + [name for name in seen if name not in names]
 
 
-def _figure(row: Mapping[str, Any], names: Iterable[str], beside: bool) -> str:
+def _score_row(row: Mapping[str, Any], names: Iterable[str], own_column: bool) -> str:
     values, errors = row["values"], row.get("errors") or {}
     best = _best(row)
     cells = []
@@ -313,33 +300,33 @@ def _figure(row: Mapping[str, Any], names: Iterable[str], beside: bool) -> str:
         if _known(value) and _known(errors.get(name)) and errors[name] > 0:
             text += f" <small>±&nbsp;{errors[name]:.1g}</small>"
         mark = " class='best'" if name in best else ""
-        said = "<span class='unseen'> (best)</span>" if name in best else ""
-        cells.append(f"<td{mark}>{text}{said}</td>")
-    reach = f"{row.get('range', '')}, best {row['best']:g}" if _known(row.get("best")) else str(row.get("range", ""))
-    meaning = f"{escaped(row.get('meaning', ''))} <span class='range'>({escaped(reach)})</span>"
-    if beside:
+        hidden = "<span class='unseen'> (best)</span>" if name in best else ""
+        cells.append(f"<td{mark}>{text}{hidden}</td>")
+    span = f"{row.get('range', '')}, best {row['best']:g}" if _known(row.get("best")) else str(row.get("range", ""))
+    meaning = f"{escaped(row.get('meaning', ''))} <span class='range'>({escaped(span)})</span>"
+    if own_column:
         cells.append(f"<td class='words'>{meaning}</td>")
-    below = "" if beside else f"<span class='below'>{meaning}</span>"
+    below = "" if own_column else f"<span class='below'>{meaning}</span>"
     return f"<tr><th scope='row'>{escaped(row['name'])}{below}</th>{''.join(cells)}</tr>"
 
 
 def _best(row: Mapping[str, Any]) -> set[str]:
-    """Return who comes nearest to the best value, or cannot be told from it; nobody if all are alike."""
+    """Return the panels with the best score or one that does not differ significantly; none if all are equal."""
     if not _known(row.get("best")):
         return set()
     errors = row.get("errors") or {}
-    away = {name: abs(value - row["best"]) for name, value in row["values"].items() if _known(value)}
-    if len(away) < 2:
+    distances = {name: abs(value - row["best"]) for name, value in row["values"].items() if _known(value)}
+    if len(distances) < 2:
         return set()
-    first = min(away, key=lambda name: away[name])
+    first = min(distances, key=lambda name: distances[name])
 
     def equal(name: str) -> bool:
         spread = math.hypot(*(errors.get(one) or 0.0 for one in (first, name)))
         same = f"{row['values'][name]:.3g}" == f"{row['values'][first]:.3g}"
-        return same or away[name] - away[first] <= INDISTINCT_ERRORS * spread
+        return same or distances[name] - distances[first] <= INDISTINCT_ERRORS * spread
 
-    found = {name for name in away if equal(name)}
-    return found if len(found) < len(away) else set()
+    best = {name for name in distances if equal(name)}
+    return best if len(best) < len(distances) else set()
 
 
 def _known(value: object) -> bool:
@@ -351,14 +338,14 @@ def _findings(report: Report) -> str:
         return ""
     order = list(SEVERITY_MARKS)
     rows = sorted(report.findings, key=lambda row: order.index(row["severity"]))
-    worth = "".join(_finding(row) for row in rows if row["severity"] != "fine")
+    important = "".join(_finding(row) for row in rows if row["severity"] != "fine")
     fine = [_finding(row) for row in rows if row["severity"] == "fine"]
-    said = f"<ul class='findings'>{worth}</ul>" if worth else ""
+    content = f"<ul class='findings'>{important}</ul>" if important else ""
     if fine:
-        heading = f"{len(fine)} {'check' if len(fine) == 1 else 'checks'} found everything in order"
+        heading = f"{len(fine)} {'check' if len(fine) == 1 else 'checks'} passed"
         listed = f"<ul class='findings'>{''.join(fine)}</ul>"
-        said += f"<details class='fine-fold'><summary>{heading}</summary>{listed}</details>"
-    return f"<h2>What to know about the data and the fits</h2>{said}"
+        content += f"<details class='fine-fold'><summary>{heading}</summary>{listed}</details>"
+    return f"<h2>Findings about the data and the fits</h2>{content}"
 
 
 def _finding(row: Mapping[str, Any]) -> str:

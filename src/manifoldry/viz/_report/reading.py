@@ -1,4 +1,4 @@
-"""How an embedding may be read, in sentences: places, distances, crowding; and the line below its picture."""
+"""How to read an embedding: sentences on positions, distances and densities, and the caption of its panel."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import Any
 
 from manifoldry.evaluation.reliability._points import Reliability
 from manifoldry.evaluation.score._table import Score
-from manifoldry.viz._report.layouts import GivenLayout
+from manifoldry.viz._report.inputs import ReportEmbedding
 
 MOST_TRUSTED, HALF_TRUSTED = 0.9, 0.5
-"""Shares of trustworthy points from which places of a picture are to be believed, and most of them."""
+"""Shares of trustworthy points from which on nearly all positions, or most of them, can be trusted."""
 
 READABLE, ROUGH = 0.8, 0.5
-"""Correlations of distances, or of densities, from which they can be read off a picture, and roughly: squared, they
-explain two thirds and a quarter of the variation."""
+"""Correlations of distances or densities from which on they can be read off the plot, exactly or roughly: they explain
+two thirds and a quarter of the variance."""
 
 UNFOLDED = 0.1
-"""By how much distances must follow the paths along the data better than straight ones to be called unfolded."""
+"""How much better distances must correlate with geodesic than with straight distances to count as unfolded."""
 
 CLEARLY_FEWER = 0.02
-"""Share of the neighbors kept by which PCA must be ahead to say so; twice the standard error of a sample."""
+"""Difference in the share of preserved neighbors that counts; twice the standard error of a sample."""
 
 NOTABLE_CHANCE = 0.02
-"""Share of the neighbors kept by chance from which a caption tells it: of few rows, many are neighbors anyway."""
+"""Chance level of preserved neighbors from which on the caption states it; it is high for few rows."""
 
 
 def reading(
     score: Score | None, trust: Reliability | None, names: tuple[str, str], label_chance: float
 ) -> tuple[str, ...]:
-    """Return how the picture may be read, in sentences.
+    """Return how to read an embedding, in sentences.
 
     Parameters
     ----------
     score, trust
-        What is known of it.
+        Scores and reliability of the embedding.
     names : pair of str
-        The panel, and the reference that it has to beat.
+        The panel, and the baseline.
     label_chance : float
-        Share of neighbors that have the same label by chance.
+        Chance level of neighbors with the same label.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     if trust is not None:
-        found.append(_places(trust))
+        sentences.append(_positions(trust))
     if score is not None:
-        found += [
+        sentences += [
             *_distances(score),
-            *_crowding(score),
+            *_densities(score),
             *_labels(score, label_chance),
-            *_beside_reference(score, *names),
+            *_against_baseline(score, *names),
         ]
-    return tuple(found)
+    return tuple(sentences)
 
 
 def summary(
@@ -60,86 +60,87 @@ def summary(
     reference: str,
     findings: Sequence[Mapping[str, Any]],
 ) -> tuple[str, ...]:
-    """Return what to look at first and whether to believe it, and what is wrong with the data."""
-    found: list[str] = []
-    kept = {name: score.get("knn_kept", nan) for name, score in scores.items()}
-    kept = {name: value for name, value in kept.items() if value == value}
-    if kept:
+    """Return which panel to look at first, how far to trust it, and problems with the data."""
+    sentences: list[str] = []
+    shares = {name: score.get("knn_kept", nan) for name, score in scores.items()}
+    shares = {name: value for name, value in shares.items() if value == value}
+    if shares:
         linear = {name: score.pca.get("knn_kept", nan) for name, score in scores.items()}
-        found += _most_kept(kept, linear, trusts, reference)
-    far = {name: _correlation(score) for name, score in scores.items()}
-    far = {name: value for name, value in far.items() if value == value}
-    if len(far) > 1:
-        first = _first(far, reference)
-        found.append(f"{first} keeps distances best ({_of_which(scores[first])}): {_grade(far[first])}.")
+        sentences += _neighbors(shares, linear, trusts, reference)
+    correlations = {name: _correlation(score) for name, score in scores.items()}
+    correlations = {name: value for name, value in correlations.items() if value == value}
+    if len(correlations) > 1:
+        first = _first(correlations, reference)
+        sentences.append(
+            f"{first} preserves distances best ({_best_correlation(scores[first])}): {_grade(correlations[first])}."
+        )
     problems = [finding for finding in findings if finding["severity"] == "problem"]
     if problems:
-        told = " ".join(str(finding["sentence"]) for finding in problems[:2])
-        count = "A problem" if len(problems) == 1 else f"{len(problems)} problems"
-        found.append(f"{count} of the data to mind first: {told}")
-    return tuple(found)
+        text = " ".join(str(finding["sentence"]) for finding in problems[:2])
+        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+        sentences.append(f"The data has {count}: {text}")
+    return tuple(sentences)
 
 
-def _most_kept(
-    kept: Mapping[str, float], linear: Mapping[str, float], trusts: Mapping[str, Reliability], reference: str
+def _neighbors(
+    shares: Mapping[str, float], linear: Mapping[str, float], trusts: Mapping[str, Reliability], reference: str
 ) -> Iterator[str]:
-    """Yield which picture keeps neighbors best, the reference unless another is clearly ahead.
+    """Yield which panel preserves neighbors best: the baseline unless another is clearly better.
 
-    It is compared with the reference in as many dimensions (``linear``), whatever the panel of the reference shows.
+    It is compared with a baseline of the same dimension (``linear``), which may differ from the baseline panel.
     """
-    first = _first(kept, reference)
+    first = _first(shares, reference)
     if first == reference:
-        others = "" if len(kept) == 1 else "; no other picture here keeps clearly more"
-        yield f"{reference} keeps {kept[reference]:.0%} of the nearest neighbors{others}."
+        others = "" if len(shares) == 1 else "; no other method preserves clearly more"
+        yield f"{reference} preserves {shares[reference]:.0%} of the nearest neighbors{others}."
     else:
-        beside = f" ({reference}: {linear[first]:.0%})" if linear[first] == linear[first] else ""
-        yield f"Look at {first} first: it keeps {kept[first]:.0%} of the nearest neighbors{beside}."
+        baseline = f" ({reference}: {linear[first]:.0%})" if linear[first] == linear[first] else ""
+        yield f"Look at {first} first: it preserves {shares[first]:.0%} of the nearest neighbors{baseline}."
     if first in trusts:
         share = trusts[first].share_trustworthy
-        then = "" if share >= HALF_TRUSTED else ": read coarse groups, not single points"
-        yield f"In it the places of {_share(share)} of the points can be believed{then}."
+        advice = "" if share >= HALF_TRUSTED else ": read coarse groups, not individual points"
+        yield f"The positions of {_share(share)} of its points can be trusted{advice}."
 
 
 def _first(values: Mapping[str, float], reference: str) -> str:
-    """Return the name of the largest value: the reference, then the earlier, unless another is clearly ahead."""
+    """Return the name of the largest value; in a tie the baseline, then the first."""
     enough = [name for name, value in values.items() if value >= max(values.values()) - CLEARLY_FEWER]
     return reference if reference in enough else enough[0]
 
 
 def _correlation(score: Score) -> float:
-    """Return how well distances are kept, straight or along the data, whichever is better; NaN if not known."""
+    """Return the better correlation with straight or geodesic distances; NaN if neither is known."""
     known = [score[name] for name in ("spearman", "geodesic_correlation") if score.get(name, nan) == score.get(name)]
     return max(known, default=nan)
 
 
-def _of_which(score: Score) -> str:
-    """Return the better correlation of distances, and of which."""
+def _best_correlation(score: Score) -> str:
+    """Return the better correlation of distances as text."""
     best = _correlation(score)
-    path = "" if score.get("spearman", nan) > best - CLEARLY_FEWER else " with distances along the data"
+    path = "" if score.get("spearman", nan) > best - CLEARLY_FEWER else " with geodesic distances"
     return f"correlation {best:.2f}{path}"
 
 
 def _grade(value: float) -> str:
     if value >= READABLE:
-        return "what is far apart in it is far apart in the data"
-    return "read them roughly" if value >= ROUGH else "do not read how far apart groups are in any of these pictures"
+        return "points that are far apart in the plot are far apart in the data"
+    return "read distances only roughly" if value >= ROUGH else "do not read distances between groups in any panel"
 
 
-def _places(trust: Reliability) -> str:
+def _positions(trust: Reliability) -> str:
     n, counts = len(trust.score), trust.counts
     good = trust.share_trustworthy
-    shares = (
-        f"the places of {_share(good)} of the {n:,} points can be believed, {_share(counts['dubious'] / n)} are dubious"
-    )
+    dubious = _share(counts["dubious"] / n)
+    shares = f"the positions of {_share(good)} of the {n:,} points can be trusted, {dubious} are dubious"
     if good >= MOST_TRUSTED:
-        return f"Near points are near in the data: {shares}."
+        return f"Neighbors in the plot are neighbors in the data: {shares}."
     if good >= HALF_TRUSTED:
-        return f"Near points are mostly near in the data: {shares} (color by reliability to see which)."
-    return f"Read groups, not single points: {shares}."
+        return f"Neighbors in the plot are mostly neighbors in the data: {shares} (color by reliability to see which)."
+    return f"Read groups, not individual points: {shares}."
 
 
 def _share(value: float) -> str:
-    """Return a share in percent that is none only if it is 0, and all only if it is 1."""
+    """Return a share as a percentage, "none" only for 0 and "all" only for 1."""
     if value in (0.0, 1.0):
         return "none" if value == 0 else "all"
     return "under 1%" if value < 0.01 else "over 99%" if value > 0.99 else f"{value:.0%}"
@@ -149,64 +150,73 @@ def _distances(score: Score) -> Iterator[str]:
     straight, along, best = score.get("spearman", nan), score.get("geodesic_correlation", nan), _correlation(score)
     if best != best:
         return
-    figures = f"correlation {straight:.2f} straight, {along:.2f} along the data"
+    scores = f"correlation {straight:.2f} with straight, {along:.2f} with geodesic distances"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances follow paths along the data, as when a bend is unfolded ({figures})."
+        yield f"Distances follow geodesics, as when a curved sheet is unfolded ({scores})."
     elif best >= READABLE:
-        yield f"Far apart in the picture is far apart in the data ({figures})."
+        yield f"Points that are far apart in the plot are far apart in the data ({scores})."
     elif best >= ROUGH:
-        yield f"Which groups are near each other can be read roughly, how far apart cannot ({figures})."
+        yield f"Which groups are close can be read roughly, but not how far apart they are ({scores})."
     else:
-        yield f"Do not read which groups are near each other or how far apart ({figures})."
+        yield f"Do not read which groups are close, or how far apart they are ({scores})."
 
 
-def _crowding(score: Score) -> Iterator[str]:
+def _densities(score: Score) -> Iterator[str]:
     density = score.get("density_preservation", nan)
     if density != density:
         return
-    figure = f"correlation of densities {density:.2f}"
+    text = f"correlation of densities {density:.2f}"
     if density >= READABLE:
-        yield f"Crowded places are crowded in the data too ({figure})."
+        yield f"Dense regions are dense in the data too ({text})."
     elif density >= ROUGH:
-        yield f"Crowding and sizes of groups follow the data roughly ({figure})."
+        yield f"Densities and sizes of groups follow the data roughly ({text})."
     else:
-        yield f"Crowding and sizes of groups mean little: color by the density of the data instead ({figure})."
+        yield f"Densities and sizes of groups mean little: color by the density of the data instead ({text})."
 
 
 def _labels(score: Score, chance: float) -> Iterator[str]:
     hit = score.get("neighborhood_hit", nan)
     if hit == hit:
-        yield f"Of the nearest neighbors in the picture {_share(hit)} have the same label, {chance:.0%} by chance."
+        share = _capitalized(_share(hit))
+        yield f"{share} of the nearest neighbors in the plot have the same label ({chance:.0%} by chance)."
 
 
-def _beside_reference(score: Score, name: str, reference: str) -> Iterator[str]:
-    kept, linear = score.get("knn_kept", nan), score.pca.get("knn_kept", nan)
-    if name != reference and kept < linear - CLEARLY_FEWER:
+def _against_baseline(score: Score, name: str, reference: str) -> Iterator[str]:
+    share, linear = score.get("knn_kept", nan), score.pca.get("knn_kept", nan)
+    if name != reference and share < linear - CLEARLY_FEWER:
         yield (
-            f"{reference} keeps more neighbors ({linear:.0%} against {kept:.0%}): look at that picture first, or "
-            "change the settings of this one."
+            f"{reference} preserves more neighbors ({linear:.0%} instead of {share:.0%}): look at it first, or change "
+            "the settings of this method."
         )
 
 
 def caption(
-    layout: GivenLayout, score: Score | None, trust: Reliability | None, beside: Mapping[str, float], reference: str
+    layout: ReportEmbedding,
+    score: Score | None,
+    trust: Reliability | None,
+    baseline: Mapping[str, float],
+    reference: str,
 ) -> str:
-    """Return the line below a panel: seconds, key figures ``beside`` those of the reference, what is not shown."""
+    """Return the caption of a panel: key scores and those of the baseline, seconds, components not shown."""
     parts = []
-    if score is not None and (kept := score.get("knn_kept", nan)) == kept:
-        known = {} if layout.name == reference else {reference: beside["knn_kept"]}
-        chance = kept - score["lcmc"]
+    if score is not None and (share := score.get("knn_kept", nan)) == share:
+        known = {} if layout.name == reference else {reference: baseline["knn_kept"]}
+        chance = share - score["lcmc"]
         known |= {"chance": chance} if chance >= NOTABLE_CHANCE else {}
         others = ", ".join(f"{name}: {value:.0%}" for name, value in known.items())
-        parts.append(f"{kept:.0%} of the nearest neighbors kept" + (f" ({others})" if others else ""))
+        parts.append(f"{share:.0%} of the nearest neighbors preserved" + (f" ({others})" if others else ""))
     if trust is not None:
         parts.append(f"{_share(trust.share_trustworthy)} of the points trustworthy")
     if layout.seconds is not None:
         parts.append(f"{_seconds(layout.seconds)}\N{NO-BREAK SPACE}s")
-    sentences = [", ".join(parts) + "."] * bool(parts) + [layout.cut] * bool(layout.cut)
+    sentences = [", ".join(parts) + "."] * bool(parts) + [layout.omission] * bool(layout.omission)
     if layout.Y.shape[1] == 1:
-        sentences.append("One dimension, from left to right; up and down only makes room, wide where points are many.")
+        sentences.append("One dimension, from left to right; the height shows the density and has no other meaning.")
     return " ".join(sentences)
+
+
+def _capitalized(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _seconds(value: float) -> str:

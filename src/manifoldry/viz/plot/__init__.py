@@ -1,7 +1,7 @@
-"""Pictures by matplotlib: embeddings, their curves, where they can be believed, what they were made of.
+"""Plots with matplotlib: embeddings, diagnostic curves, reliability, patches and graphs.
 
-Every function returns the axes that it drew on: those given as ``ax``, or those of a new figure. None shows or saves
-anything; ``ax.figure.savefig("map.png")`` does. Matplotlib is loaded by the first plot.
+Every function returns the axes it has drawn on: those given as ``ax``, or those of a new figure. Nothing is shown or
+saved; use ``ax.figure.savefig("map.png")``. Matplotlib is imported by the first plot.
 """
 
 from __future__ import annotations

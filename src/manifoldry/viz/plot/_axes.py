@@ -1,4 +1,4 @@
-"""What every plot begins with: axes to draw on, and coordinates out of whatever was given."""
+"""Common parts of all plots: axes, coordinates from any input, colors, legends."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.data.datasets import Dataset
 
 UNTITLED_AXES = frozenset({"SNE", "SymmetricSNE", "TSNE", "UMAP"})
-"""Methods whose axes mean nothing: neither directions nor lengths across the picture can be read off."""
+"""Methods whose axes have no meaning."""
 
 PLOT_INCHES = (6.4, 4.8)
-"""Size of a figure that a plot makes itself, matplotlib's own."""
+"""Size of a new figure, the default of matplotlib."""
 
 
 @dataclass(frozen=True)
 class DrawnLayout:
-    """Coordinates to draw (n, p), the name of their method if known, and names of the axes if they mean something."""
+    """Coordinates to draw (n, p), the name of their method if known, and names of the axes if they have a meaning."""
 
     coordinates: FloatArray
     method: str = ""
@@ -32,13 +32,13 @@ class DrawnLayout:
     has_units: bool = True
 
     @property
-    def placed(self) -> Any:
-        """Mask of the points that have a place: those of pieces that a fit left out have none."""
+    def finite(self) -> Any:
+        """Mask of the points with coordinates; those in components that a fit left out have none."""
         return np.isfinite(self.coordinates).all(axis=1)
 
 
 def pyplot() -> Any:
-    """Return matplotlib's pyplot, or say what to install."""
+    """Return matplotlib's pyplot, or raise an error that says what to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -47,15 +47,15 @@ def pyplot() -> Any:
 
 
 def new_axes(ax: Any = None, *, space: bool = False) -> Any:
-    """Return the axes to draw on: those given, or those of a new figure; in space where asked for."""
+    """Return the axes to draw on: those given, or those of a new figure; ``space`` for 3-D."""
     if ax is None:
         keywords = {"projection": "3d"} if space else {}
         figure = pyplot().figure(figsize=PLOT_INCHES, layout="constrained")
         return figure.add_subplot(**keywords)
     if not hasattr(ax, "get_xlim"):
-        raise ValueError(f"ax must be matplotlib axes; got a {type(ax).__name__}: pass one of plt.subplots()[1].")
+        raise ValueError(f"ax must be matplotlib axes; got a {type(ax).__name__}: pass those of plt.subplots().")
     if space and not hasattr(ax, "get_zlim"):
-        raise ValueError("ax must be axes in space; make them by figure.add_subplot(projection='3d').")
+        raise ValueError("ax must be 3-D axes; create them with figure.add_subplot(projection='3d').")
     return ax
 
 
@@ -66,7 +66,7 @@ def last_step(model: Any) -> Any:
 
 
 def fitted_model(model: Any) -> Any:
-    """Return the method that made an embedding: the last step of a pipeline, the best of those compared."""
+    """Return the method of an embedding: the last step of a pipeline, the best of a comparison."""
     last = last_step(model)
     return getattr(last, "best_estimator_", last)
 
@@ -74,7 +74,7 @@ def fitted_model(model: Any) -> Any:
 def layout_of(Y: Any, name: str = "Y") -> DrawnLayout:
     """Return the coordinates of a fitted estimator, an array, a data frame or a data set."""
     if isinstance(Y, Mapping):
-        raise ValueError(f"{name} is a mapping of several embeddings; draw them side by side by plot.compare.")
+        raise ValueError(f"{name} is a mapping of several embeddings; draw them side by side with plot.compare.")
     if hasattr(Y, "fit") or hasattr(Y, "embedding_"):
         return _of_model(Y, name)
     if isinstance(Y, Dataset):
@@ -89,9 +89,9 @@ def _of_model(model: Any, name: str) -> DrawnLayout:
     kind = type(source).__name__
     if not hasattr(source, "embedding_"):
         if hasattr(source, "labels_"):
-            raise ValueError(f"{kind} has clusters but no coordinates; pass an embedding with labels=model.labels_.")
-        raise ValueError(f"{kind} is not fitted, so there is nothing to draw: call fit first.")
-    # An AutoEmbedding that ranked a sample has all points, its best estimator those of the sample.
+            raise ValueError(f"{kind} has labels but no coordinates; pass an embedding and labels=model.labels_.")
+        raise ValueError(f"{kind} is not fitted: call fit first.")
+    # An AutoEmbedding that compared methods on a sample has all points, its best estimator only those of the sample.
     Y = as_coordinates(last_step(model).embedding_, name)
     if kind in UNTITLED_AXES:
         return DrawnLayout(Y, kind, has_units=False)
@@ -99,7 +99,7 @@ def _of_model(model: Any, name: str) -> DrawnLayout:
 
 
 def as_coordinates(Y: Any, name: str = "Y") -> FloatArray:
-    """Return a table of coordinates as numbers; rows without a place may hold NaN."""
+    """Return coordinates as an array; rows may be NaN."""
     refuse_blocks(Y, name)
     try:
         table = np.asarray(on_host(Y), dtype=float)
@@ -111,77 +111,72 @@ def as_coordinates(Y: Any, name: str = "Y") -> FloatArray:
 
 
 def chosen_columns(layout: DrawnLayout, components: tuple[int, ...]) -> FloatArray:
-    """Return the coordinates to draw, or refuse columns that there are not."""
+    """Return the coordinates to draw, or raise if the columns do not exist."""
     width = layout.coordinates.shape[1]
     if len(set(components)) < len(components) or not all(0 <= c < width for c in components):
-        words = {2: "a plane", 3: "space"}.get(len(components), "the plot")
         raise ValueError(
-            f"{words.capitalize()} needs {len(components)} different columns; got components={tuple(components)} "
-            f"of {width}: fit with n_components={len(components)}, or choose others."
+            f"The plot needs {len(components)} different columns; got components={tuple(components)} of {width}: fit "
+            f"with n_components={len(components)}, or choose others."
         )
     return layout.coordinates[:, list(components)]
 
 
 def name_axes(ax: Any, layout: DrawnLayout, components: tuple[int, ...]) -> None:
-    """Label the axes that mean something, take the ticks from those that do not, and title the plot by its method."""
+    """Label axes that have a meaning, remove the ticks of others, and set the method as title."""
     setters = (ax.set_xlabel, ax.set_ylabel, getattr(ax, "set_zlabel", None))
     if layout.axis_names:
         for setter, component in zip(setters, components, strict=False):
             setter(layout.axis_names[component])
     if not layout.has_units:
-        bare(ax)
+        remove_ticks(ax)
     if layout.method and not ax.get_title():
         ax.set_title(layout.method)
 
 
-def bare(ax: Any) -> None:
-    """Take ticks and labels from axes that mean nothing."""
+def remove_ticks(ax: Any) -> None:
+    """Remove ticks and labels."""
     ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
     if hasattr(ax, "set_zticks"):
         ax.set(zticks=[], zlabel="")
 
 
 def equal_scale(ax: Any) -> None:
-    """Give both axes one unit: a picture that is stretched along one of them shows distances that are not there."""
+    """Give both axes the same unit, so that distances are not distorted."""
     shared = len(ax.get_shared_x_axes().get_siblings(ax)) > 1 or len(ax.get_shared_y_axes().get_siblings(ax)) > 1
     ax.set_aspect("equal", adjustable="box" if shared else "datalim")
 
 
 def remark(ax: Any, text: str) -> None:
-    """Write a small sentence into the lower left corner."""
-    place = {"transform": ax.transAxes, "ha": "left", "va": "bottom", "size": "small", "color": FAINT}
+    """Write a small text into the lower left corner."""
+    style = {"transform": ax.transAxes, "ha": "left", "va": "bottom", "size": "small", "color": FAINT}
     if hasattr(ax, "get_zlim"):
-        ax.text2D(0.01, 0.01, text, **place)
+        ax.text2D(0.01, 0.01, text, **style)
     else:
-        ax.text(0.01, 0.01, text, **place)
+        ax.text(0.01, 0.01, text, **style)
 
-
-# The colors and shapes of points: by class with a legend, by number with a bar, or plain.
 
 MAX_CLASSES = 20
-"""Classes with a color and shape of their own: ten colors in two shapes. Of more the largest are drawn so, and the
-others together in gray, which the legend says."""
+"""Classes with their own color and shape: ten colors in two shapes. With more classes, the smaller ones are gray."""
 
 MAX_CLASSES_INSIDE = 6
-"""Entries of a legend that fits inside the axes; longer ones stand beside them."""
+"""Entries up to which the legend is inside the axes, otherwise next to them."""
 
 LEGEND_WIDTH, MAX_LEGEND_LINES = 32, 3
-"""Characters of a line of a legend and lines of an entry: longer names are wrapped, then cut, or the legend would cover
-the points or leave the figure."""
+"""Characters per line and lines per entry of a legend; longer names are wrapped, then cut."""
 
 MAX_POINTS_INSIDE = 3000
-"""Points up to which a free corner for the legend is looked for, which takes time, and likely exists."""
+"""Points up to which matplotlib searches a free corner for the legend, which takes time."""
 
 MARKERS = ("o", "^")
-"""Shapes of the first ten classes and of the second ten."""
+"""Shapes of the first and the second ten classes."""
 
 MISSING, OTHERS = -1, -2
-"""Numbers of the points without a class, and of those in classes that have no color of their own."""
+"""Codes of points without a class, and of points in classes without their own color."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes of points: the number of each point's class, and names and colors in the order of the numbers."""
+    """Classes of points: the code of each point's class, and names and colors in the order of the codes."""
 
     codes: IntArray
     names: tuple[str, ...]
@@ -199,37 +194,38 @@ class Classes:
 
 
 def column_name(values: Any) -> str:
-    """Return the name of a column of a data frame, empty of an array."""
+    """Return the name of a column of a data frame; empty for an array."""
     name = getattr(values, "name", None)
     return name if isinstance(name, str) else ""
 
 
 def as_classes(labels: Any, n: int, names: Any = None, palette: Any = None) -> Classes:
-    """Return labels (n,) as classes: in the order of a categorical type, else sorted; missing ones have none.
+    """Return labels (n,) as classes, in the order of a categorical type or sorted.
 
-    ``names`` say how classes are called in the legend, ``palette`` how they are colored: by label in a mapping, in the
-    order of the classes in a sequence.
+    ``names`` (for the legend) and ``palette`` are mappings by label, or sequences in the order of the classes.
     """
     values = one_per_point("labels", labels, n)
     missing = _missing(values)
     order = _order(labels, values[~missing])
     if values.dtype.kind == "f" and len(order) > MAX_CLASSES:
-        raise ValueError(f"labels has {len(order):,} different numbers, too many for classes: pass them as color=.")
-    place = {label: i for i, label in enumerate(order)}
-    codes = np.array([MISSING if gone else place[v] for v, gone in zip(values.tolist(), missing, strict=True)])
-    called, colors = _called(order, names), _colored(order, palette)
+        raise ValueError(f"labels has {len(order):,} distinct numbers, too many for classes: pass them as color=.")
+    code_of = {label: i for i, label in enumerate(order)}
+    codes = np.array([MISSING if absent else code_of[v] for v, absent in zip(values.tolist(), missing, strict=True)])
+    legend_names, colors = _legend_names(order, names), _class_colors(order, palette)
     if len(order) <= MAX_CLASSES:
-        return Classes(codes, called, 0, column_name(labels), colors)
-    kept = np.sort(np.argsort(-np.bincount(codes[codes >= 0], minlength=len(order)), kind="stable")[: MAX_CLASSES - 1])
-    fewer = np.full(len(order) + 1, OTHERS)  # the last entry is that of MISSING
-    fewer[kept], fewer[MISSING] = np.arange(len(kept)), MISSING
-    names, left_out = tuple(called[i] for i in kept), len(order) - len(kept)
-    colors = tuple(colors[i] for i in kept) if isinstance(palette, Mapping) else colors
-    return Classes(fewer[codes], names, left_out, column_name(labels), colors)
+        return Classes(codes, legend_names, 0, column_name(labels), colors)
+    largest = np.sort(
+        np.argsort(-np.bincount(codes[codes >= 0], minlength=len(order)), kind="stable")[: MAX_CLASSES - 1]
+    )
+    recoded = np.full(len(order) + 1, OTHERS)  # the last entry is that of MISSING, which is -1
+    recoded[largest], recoded[MISSING] = np.arange(len(largest)), MISSING
+    names, left_out = tuple(legend_names[i] for i in largest), len(order) - len(largest)
+    colors = tuple(colors[i] for i in largest) if isinstance(palette, Mapping) else colors
+    return Classes(recoded[codes], names, left_out, column_name(labels), colors)
 
 
 def as_numbers(color: Any, n: int) -> Array:
-    """Return numbers (n,) to color by; NaN where one is missing."""
+    """Return numbers (n,) to color by; NaN where missing."""
     values = one_per_point("color", color, n)
     try:
         return np.asarray(values, dtype=float)
@@ -238,7 +234,7 @@ def as_numbers(color: Any, n: int) -> Array:
 
 
 def one_per_point(name: str, values: Any, n: int) -> Array:
-    """Return an array of one entry per point, or refuse it."""
+    """Return an array with one entry per point."""
     table = np.asarray(on_host(values, name))
     if table.ndim == 2 and table.shape[1] == 1:
         table = table[:, 0]
@@ -248,49 +244,46 @@ def one_per_point(name: str, values: Any, n: int) -> Array:
 
 
 def legend_text(name: str) -> str:
-    """Return a name as it stands in a legend: wrapped, cut if it is very long, and without meaning for matplotlib."""
+    """Return a name for a legend: wrapped, cut if very long, and with dollar signs escaped."""
     lines = textwrap.wrap(name, LEGEND_WIDTH, max_lines=MAX_LEGEND_LINES, placeholder=" …") or [name]
     return "\n".join(lines).replace("$", r"\$")
 
 
-def draw_legend(ax: Any, classes: Classes, size: float, n: int, *, beside: bool = False) -> None:
-    """Add the legend of the classes, inside the axes where it is short, else or if told to ``beside`` them."""
+def draw_legend(ax: Any, classes: Classes, size: float, n: int, *, outside: bool = False) -> None:
+    """Add the legend of the classes, inside the axes if it is short and not ``outside``, otherwise next to them."""
     from matplotlib.lines import Line2D
 
     style = {"linestyle": "", "markeredgewidth": 0, "markersize": max(5.0, min(9.0, size**0.5))}
     present = set(np.unique(classes.codes).tolist())
-    listed = [(code, name) for code, name in enumerate(classes.names) if code in present]
-    listed += [(OTHERS, f"{classes.n_left_out} smaller classes")] * (OTHERS in present)
-    listed += [(MISSING, "missing")] * (MISSING in present)
+    entries = [(code, name) for code, name in enumerate(classes.names) if code in present]
+    entries += [(OTHERS, f"{classes.n_left_out} smaller classes")] * (OTHERS in present)
+    entries += [(MISSING, "missing")] * (MISSING in present)
     handles = [
         Line2D([], [], color=classes.color(code), marker=classes.marker(code), label=legend_text(name), **style)
-        for code, name in listed
+        for code, name in entries
     ]
-    wide = any(len(name) > LEGEND_WIDTH for _, name in listed)
-    beside = beside or wide or len(handles) > MAX_CLASSES_INSIDE or n > MAX_POINTS_INSIDE or hasattr(ax, "get_zlim")
-    if not beside:
-        where: dict[str, Any] = {"loc": "best"}
-    else:
-        where = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+    wide = any(len(name) > LEGEND_WIDTH for _, name in entries)
+    outside = outside or wide or len(handles) > MAX_CLASSES_INSIDE or n > MAX_POINTS_INSIDE or hasattr(ax, "get_zlim")
+    where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if outside else {"loc": "best"}
     ax.legend(handles=handles, title=classes.title or None, frameon=False, **where)
 
 
 def draw_bar(ax: Any, drawn: Any, label: str, extend: str = "neither") -> None:
-    """Add the bar that says which number a color stands for, beside axes or a list of them."""
+    """Add a color bar next to axes or a list of them."""
     bar = drawn.axes.figure.colorbar(drawn, ax=ax, label=label, shrink=0.8, extend=extend)
     bar.outline.set_visible(False)
     bar.solids.set_alpha(1.0)
 
 
 def color_map(name: str | None = None) -> Any:
-    """Return a color map in which missing numbers are gray."""
+    """Return a color map that shows missing numbers in gray."""
     import matplotlib
 
     return matplotlib.colormaps[name or COLORMAP].with_extremes(bad=UNKNOWN)
 
 
 def _missing(values: Array) -> Array:
-    """Return which labels are none: None, NaN, or pandas's NA."""
+    """Return which labels are missing: None, NaN, or NA of pandas."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind != "O":
@@ -299,14 +292,14 @@ def _missing(values: Array) -> Array:
 
 
 def _order(labels: Any, values: Array) -> list[Any]:
-    """Return the distinct labels in the order of their legend."""
+    """Return the distinct labels in the order of the legend."""
     categories = getattr(getattr(labels, "cat", labels), "categories", None)
     present = set(values.tolist())
     if categories is not None:
         return [label for label in list(categories) if label in present]
     try:
         return sorted(present, key=lambda label: _with_numbers(label) if isinstance(label, str) else label)
-    except TypeError:  # of several types
+    except TypeError:  # labels of several types
         return sorted(present, key=str)
 
 
@@ -316,7 +309,7 @@ def _with_numbers(label: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _called(order: Sequence[Any], names: Any) -> tuple[str, ...]:
+def _legend_names(order: Sequence[Any], names: Any) -> tuple[str, ...]:
     if names is None:
         return tuple(f"{label:g}" if isinstance(label, float) else str(label) for label in order)
     if isinstance(names, Mapping):
@@ -326,7 +319,7 @@ def _called(order: Sequence[Any], names: Any) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-def _colored(order: Sequence[Any], palette: Any) -> tuple[Any, ...]:
+def _class_colors(order: Sequence[Any], palette: Any) -> tuple[Any, ...]:
     if palette is None:
         return PALETTE
     if isinstance(palette, Mapping):

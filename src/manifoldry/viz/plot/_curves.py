@@ -1,4 +1,4 @@
-"""Curves about an embedding: eigenvalues, residual variance, distances before and after, neighborhoods of all sizes."""
+"""Diagnostic curves: eigenvalues, residual variance, Shepard diagram, R_NX."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from manifoldry.evaluation.metrics._shepard import shepard_diagram
 from manifoldry.viz.plot._axes import fitted_model, layout_of, new_axes, remark
 
 MAX_LINEAR_RATIO = 1e3
-"""Eigenvalues that differ by more are drawn on a logarithmic scale."""
+"""Ratio of eigenvalues above which the axis is logarithmic."""
 
 N_HEXAGONS = 60
-"""Cells across a Shepard diagram: distances of tens of thousands of pairs are counted in them."""
+"""Hexagons across a Shepard diagram."""
 
 MAX_RANKED_PAIRS = 20_000_000
-"""Pairs whose ranks are compared for a curve: some seconds. Of more points a sample is compared with all others."""
+"""Pairs that are ranked for a curve, which takes a few seconds; larger data is sampled."""
 
 MIN_RANKED_POINTS = 100
-"""Least number of points in that sample."""
+"""Minimum size of that sample."""
 
 LINE_STYLES = ("-", "--", "-.", ":")
-"""A method's line has one of these as well as a color, so that neither has to be told apart by itself."""
+"""Line styles of the methods, in addition to their colors."""
 
 
 def eigenvalues(model: Any, *, ax: Any = None) -> Any:
-    """Draw the eigenvalues of a spectral method, and where the dimension is suggested to end.
+    """Draw the eigenvalues of a spectral method and the suggested dimension.
 
     Parameters
     ----------
     model : fitted estimator or Spectrum
-        With ``spectrum_``. It holds as many eigenvalues as components were asked for: fit with ``n_components=10`` to
-        see where they fall off.
+        An estimator with ``spectrum_``. It has one eigenvalue per component: fit with ``n_components=10`` to see where
+        they drop.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
 
     Returns
     -------
     matplotlib axes
-        The dashed line stands behind the dimension that ``model.suggest_n_components()`` gives; of a bare `Spectrum`,
-        before its widest gap.
+        The dashed line follows the dimension of ``model.suggest_n_components()``; for a `Spectrum`, it is at the
+        widest gap.
 
     Examples
     --------
@@ -61,17 +61,17 @@ def eigenvalues(model: Any, *, ax: Any = None) -> Any:
     source = model if isinstance(model, Spectrum) else fitted_model(model)
     spectrum = source if isinstance(source, Spectrum) else getattr(source, "spectrum_", None)
     if spectrum is None:
-        raise ValueError(f"{type(source).__name__} has no eigenvalues: it is not fitted, or no spectral method.")
+        raise ValueError(f"{type(source).__name__} has no eigenvalues: it is not fitted, or not a spectral method.")
     ax = new_axes(ax)
     values, suggested = spectrum.values, _suggested(source, spectrum)
-    places = np.arange(1, len(values) + 1)
+    components = np.arange(1, len(values) + 1)
     positive = values[values > 0]
     if len(positive) and positive.max() > MAX_LINEAR_RATIO * positive.min():
         ax.set_yscale("log")
-    ax.plot(places, values, color=GHOST, zorder=1)
-    inside = places <= (suggested or 0)
-    ax.scatter(places[inside], values[inside], color=ACCENT, zorder=2)
-    ax.scatter(places[~inside], values[~inside], color=FAINT, zorder=2)
+    ax.plot(components, values, color=GHOST, zorder=1)
+    inside = components <= (suggested or 0)
+    ax.scatter(components[inside], values[inside], color=ACCENT, zorder=2)
+    ax.scatter(components[~inside], values[~inside], color=FAINT, zorder=2)
     if suggested is not None and suggested <= len(values):
         _mark(ax, suggested + 0.5, f" suggested: {suggested} ", left=2 * suggested > len(values))
     elif suggested is not None:
@@ -82,23 +82,23 @@ def eigenvalues(model: Any, *, ax: Any = None) -> Any:
 
 
 def residual_variance(models: Any, max_components: int = 10, *, ax: Any = None) -> Any:
-    """Draw the share of the distances that is left unexplained by 1, 2, ... dimensions.
+    """Draw the residual variance for 1, 2, ... dimensions.
 
-    The curve falls until the dimension of the data is reached, and is flat behind it.
+    The curve falls up to the dimension of the data, and is flat beyond it.
 
     Parameters
     ----------
     models : fitted estimator, or mapping of name to fitted estimator
-        `Isomap` and its kin (residual variance of geodesic distances), `PCA` (share of the variance left out).
+        `Isomap` and its variants (residual variance of geodesic distances), `PCA` (unexplained variance).
     max_components : int
         The largest dimension.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
 
     Returns
     -------
     matplotlib axes
-        The ring of each curve is its elbow.
+        A ring marks the elbow of each curve.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def residual_variance(models: Any, max_components: int = 10, *, ax: Any = None) 
         ax.plot(np.arange(1, len(left) + 1), left, style, color=color, marker="o", markersize=4, label=name)
         ax.plot(bend, left[bend - 1], "o", markersize=11, fillstyle="none", color=color)
     _whole_ticks(ax, max(map(len, curves.values())))
-    ax.set(xlabel="dimensions", ylabel="share left unexplained")
+    ax.set(xlabel="dimensions", ylabel="unexplained share")
     ax.set_ylim(bottom=0)
     if len(curves) > 1:
         ax.legend(frameon=False)
@@ -128,7 +128,7 @@ def residual_variance(models: Any, max_components: int = 10, *, ax: Any = None) 
 
 
 def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: str = "euclidean") -> Any:
-    """Draw Shepard's diagram: distances in the embedding over distances in the data, and their monotone regression.
+    """Draw the Shepard diagram: distances in the embedding over distances in the data, with monotone regression.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: st
     Y : fitted estimator or array of shape (n, p)
         The embedding.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
     n_pairs : int
         Number of pairs, drawn at random.
     metric : str
@@ -146,7 +146,8 @@ def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: st
     Returns
     -------
     matplotlib axes
-        Darker cells hold more pairs. A narrow band along a straight line: distances are kept up to a factor.
+        Darker cells hold more pairs. A narrow band along a straight line means that distances are preserved up to a
+        factor.
 
     Examples
     --------
@@ -159,11 +160,11 @@ def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: st
     'distance in the embedding'
     """
     layout = layout_of(Y)
-    found = shepard_diagram(rows_of(X), layout.coordinates, n_pairs=n_pairs, metric=metric)
+    diagram = shepard_diagram(rows_of(X), layout.coordinates, n_pairs=n_pairs, metric=metric)
     ax = new_axes(ax)
-    ax.hexbin(found.before, found.after, gridsize=N_HEXAGONS, bins="log", cmap="binary", mincnt=1, linewidths=0)
-    line = f"rank correlation {found.spearman:.3f}\ncorrelation {found.pearson:.3f}"
-    ax.plot(found.before, found.fitted, color=PALETTE[2], label=line)
+    ax.hexbin(diagram.before, diagram.after, gridsize=N_HEXAGONS, bins="log", cmap="binary", mincnt=1, linewidths=0)
+    line = f"rank correlation {diagram.spearman:.3f}\ncorrelation {diagram.pearson:.3f}"
+    ax.plot(diagram.before, diagram.fitted, color=PALETTE[2], label=line)
     ax.set(xlabel="distance in the data", ylabel="distance in the embedding", title=layout.method)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
@@ -172,7 +173,7 @@ def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: st
 
 
 def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", sample: int | None = None) -> Any:
-    """Draw R_NX: how many neighbors are kept beyond chance, in neighborhoods of every size.
+    """Draw R_NX: the share of preserved neighbors beyond chance, for neighborhoods of every size.
 
     Parameters
     ----------
@@ -181,11 +182,11 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
     embeddings : mapping of name to fitted estimator or array; or one of these
         What to compare.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
     metric : str
         Metric of X, as in scikit-learn.
     sample : int, optional
-        Number of points whose neighborhoods are compared; by default as many as take some seconds.
+        Number of points whose neighborhoods are compared; by default as many as take a few seconds.
 
     Returns
     -------
@@ -207,7 +208,7 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
     layouts = {name: layout_of(Y, name or "Y") for name, Y in named.items()}
     n = len(next(iter(layouts.values())).coordinates) if layouts else 0
     if not layouts:
-        raise ValueError("embeddings holds nothing to compare; pass a mapping of names to embeddings.")
+        raise ValueError("embeddings is empty; pass a mapping of names to embeddings.")
     m = max(MIN_RANKED_POINTS, MAX_RANKED_PAIRS // max(1, n)) if sample is None else sample
     curves = {
         name or layout.method: np.asarray(r_nx(rows, layout.coordinates, metric=metric, sample=m))
@@ -219,7 +220,7 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
         label = ", ".join(filter(None, [name, f"{auc_of_r(curve):.3f}"]))
         ax.plot(np.arange(1, len(curve) + 1), curve, style, color=color, label=label)
     ax.set_xscale("log")
-    ax.set(xlabel="neighborhood size K", ylabel="neighbors kept beyond chance, $R_{NX}$", xlim=(1, n - 2))
+    ax.set(xlabel="neighborhood size K", ylabel="neighbors preserved beyond chance, $R_{NX}$", xlim=(1, n - 2))
     ax.set_ylim(bottom=min(0.0, *(float(curve.min()) for curve in curves.values())), top=1.02)
     ax.legend(frameon=False, title="area under the curve")
     if m < n:
@@ -228,7 +229,7 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
 
 
 def rows_of(X: Any) -> Any:
-    """Return the rows of a data set, of anything else itself."""
+    """Return the rows of a `Dataset`; anything else unchanged."""
     return X.X if isinstance(X, Dataset) else X
 
 
@@ -238,23 +239,23 @@ def _residual_curve(model: Any, most: int) -> FloatArray:
     left = getattr(model, "diagnostics_", {}).get("left_over")
     if left is None:
         raise ValueError(
-            f"{type(model).__name__} has no residual variance to draw: it is not fitted, or neither Isomap nor PCA."
+            f"{type(model).__name__} has no residual variance: it is not fitted, or neither Isomap nor PCA."
         )
     return np.asarray(left)[:most]
 
 
 def _suggested(source: Any, spectrum: Spectrum) -> int | None:
-    """Return the dimension that an estimator suggests, or that before the widest gap of bare eigenvalues."""
+    """Return the dimension that an estimator suggests, or that before the widest gap of a `Spectrum`."""
     if not isinstance(source, Spectrum):
         try:
             return int(source.suggest_n_components())
-        except ValueError:  # of affinities nothing is measured
+        except ValueError:  # no suggestion for affinities
             return None
     values = spectrum.values
     if len(values) < 3:
         return None
-    least = max(float(np.abs(values).max()) * 1e-12, np.finfo(float).tiny)
-    ascending = values if spectrum.order == "smallest" else 1 / np.maximum(values, least)
+    smallest = max(float(np.abs(values).max()) * 1e-12, np.finfo(float).tiny)
+    ascending = values if spectrum.order == "smallest" else 1 / np.maximum(values, smallest)
     return gap(ascending, "eigenvalue").n_components
 
 
@@ -262,10 +263,10 @@ def _title(source: Any) -> str:
     return "" if isinstance(source, Spectrum) else type(source).__name__
 
 
-def _mark(ax: Any, place: float, text: str, *, left: bool) -> None:
-    ink = ax.xaxis.label.get_color()  # of the style sheet, light or dark
-    ax.axvline(place, color=ink, linestyle="--", linewidth=1)
-    ax.text(place, 0.97, text, transform=ax.get_xaxis_transform(), va="top", ha="right" if left else "left", color=ink)
+def _mark(ax: Any, x: float, text: str, *, left: bool) -> None:
+    ink = ax.xaxis.label.get_color()  # follows light and dark style sheets
+    ax.axvline(x, color=ink, linestyle="--", linewidth=1)
+    ax.text(x, 0.97, text, transform=ax.get_xaxis_transform(), va="top", ha="right" if left else "left", color=ink)
 
 
 def _whole_ticks(ax: Any, most: int) -> None:

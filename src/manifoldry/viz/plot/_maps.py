@@ -1,4 +1,4 @@
-"""Maps of where an embedding can be believed: local distortion and reliability, point by point."""
+"""Plots of local distortion and reliability, and several embeddings side by side."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from manifoldry._core.values import FloatArray
 from manifoldry.evaluation.metrics._distortion import LocalDistortion, local_distortion
 from manifoldry.evaluation.metrics._procrustes import procrustes
 from manifoldry.evaluation.reliability._points import Reliability
-from manifoldry.evaluation.reliability._points import reliability as judge_reliability
+from manifoldry.evaluation.reliability._points import reliability as point_reliability
 from manifoldry.viz.plot._axes import (
     DrawnLayout,
     as_classes,
-    bare,
     chosen_columns,
     column_name,
     draw_bar,
@@ -27,42 +26,43 @@ from manifoldry.viz.plot._axes import (
     name_axes,
     new_axes,
     pyplot,
+    remove_ticks,
 )
 from manifoldry.viz.plot._curves import rows_of
 from manifoldry.viz.plot._points import PointStyle, dot_size, draw_points, draw_values, scatter
 
 SHOWN_FOLD = 4.0
-"""Stretches are colored up to this factor, and down to one by it; what lies beyond has the color of the end."""
+"""Stretches are colored from one over this factor up to the factor; values beyond are clipped."""
 
 VERDICT_COLORS = {"trustworthy": PALETTE[0], "undecided": UNKNOWN, "dubious": PALETTE[2]}
-"""Colors of the verdicts on points, in the order of the legend."""
+"""Colors of the verdicts, in the order of the legend."""
 
 DISTORTIONS = {
     "areas": "area, times the median",
     "longest": "largest stretch, times the median",
     "shortest": "smallest stretch, times the median",
-    "conformality": "smallest over largest stretch (1: angles kept)",
+    "conformality": "smallest over largest stretch (1: angles preserved)",
     "residuals": "share torn or folded",
 }
-"""What of `LocalDistortion` can be drawn, and how it is called beside the bar."""
+"""Properties of `LocalDistortion` that can be drawn, and the labels of their color bars."""
 
 
 def distortion(
     X: Any, Y: Any, *, by: str = "areas", ax: Any = None, n_neighbors: int = 15, metric: str = "euclidean"
 ) -> Any:
-    """Draw an embedding colored by what it does to the neighborhood of each point.
+    """Draw an embedding colored by the local distortion at each point.
 
     Parameters
     ----------
     X : array, data frame, Dataset or sparse matrix of shape (n, d); or a LocalDistortion
-        The data, or what `metrics.local_distortion` returned for all points.
+        The data, or the result of `metrics.local_distortion` for all points.
     Y : fitted estimator or array of shape (n, 2)
         The embedding.
     by : {"areas", "longest", "shortest", "conformality", "residuals"}
-        Which property of `metrics.LocalDistortion` to show; areas and stretches relative to their median, on a
-        logarithmic scale: one color enlarged, the other shrunk.
+        The property of `metrics.LocalDistortion` to show. Areas and stretches are relative to their median, on a
+        logarithmic scale with one color for enlarged and one for shrunk neighborhoods.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
     n_neighbors, metric
         As in `metrics.local_distortion`.
 
@@ -81,22 +81,22 @@ def distortion(
     """
     check.choice("by", by, tuple(DISTORTIONS))
     layout = layout_of(Y)
-    places = chosen_columns(layout, (0, 1))
-    found = X
+    points = chosen_columns(layout, (0, 1))
+    distortions = X
     if not isinstance(X, LocalDistortion):
-        found = local_distortion(rows_of(X), layout.coordinates, n_neighbors=n_neighbors, metric=metric)
-    if len(found.points) != len(places):
+        distortions = local_distortion(rows_of(X), layout.coordinates, n_neighbors=n_neighbors, metric=metric)
+    if len(distortions.points) != len(points):
         raise ValueError(
-            f"The distortion of {len(found.points):,} points does not fit an embedding of {len(places):,}."
+            f"The distortion has {len(distortions.points):,} points, the embedding {len(points):,}: use the same data."
         )
-    values = np.asarray(getattr(found, by))
+    values = np.asarray(getattr(distortions, by))
     ax = new_axes(ax)
     if by in ("conformality", "residuals"):
-        draw_values(ax, places, values, (0.0, 1.0), COLORMAP, DISTORTIONS[by])
+        draw_values(ax, points, values, (0.0, 1.0), COLORMAP, DISTORTIONS[by])
         return _finished(ax, layout)
     folds = _folds(values)
     end = np.log2(SHOWN_FOLD)
-    draw_values(ax, places, folds, (-end, end), DIVERGING_COLORMAP, DISTORTIONS[by])
+    draw_values(ax, points, folds, (-end, end), DIVERGING_COLORMAP, DISTORTIONS[by])
     bar = ax.figure.axes[-1]
     ticks = np.arange(-end, end + 1)
     bar.set_yticks(ticks, [f"{2.0**tick:g}" for tick in ticks])
@@ -104,16 +104,16 @@ def distortion(
 
 
 def reliability(X: Any, Y: Any, *, ax: Any = None, metric: str = "euclidean") -> Any:
-    """Draw an embedding colored by which of its points can be believed.
+    """Draw an embedding colored by which of its points can be trusted.
 
     Parameters
     ----------
     X : array, data frame, Dataset or sparse matrix of shape (n, d); or a Reliability
-        The data, or what `metrics.reliability` returned.
+        The data, or the result of `metrics.reliability`.
     Y : fitted estimator or array of shape (n, 2)
         The embedding.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
     metric : str
         Metric of X, as in scikit-learn.
 
@@ -132,24 +132,26 @@ def reliability(X: Any, Y: Any, *, ax: Any = None, metric: str = "euclidean") ->
     ['trustworthy, 88%', 'undecided, 12%']
     """
     layout = layout_of(Y)
-    found = X if isinstance(X, Reliability) else judge_reliability(rows_of(X), layout.coordinates, metric=metric)
-    verdicts = found.verdict
+    reliabilities = (
+        X if isinstance(X, Reliability) else point_reliability(rows_of(X), layout.coordinates, metric=metric)
+    )
+    verdicts = reliabilities.verdict
     present = [verdict for verdict in VERDICT_COLORS if (verdicts == verdict).any()]
     order = {verdict: i for i, verdict in enumerate(present)}
     return scatter(
         Y,
         np.array([order[verdict] for verdict in verdicts]),
         ax=ax,
-        names=[f"{verdict}, {found.counts[verdict] / len(verdicts):.0%}" for verdict in present],
+        names=[f"{verdict}, {reliabilities.counts[verdict] / len(verdicts):.0%}" for verdict in present],
         palette=[VERDICT_COLORS[verdict] for verdict in present],
     )
 
 
 def _folds(values: FloatArray) -> FloatArray:
-    """Return by how many doublings each value exceeds the median."""
+    """Return the binary logarithm of each value over the median."""
     positive = np.where(values > 0, values, np.nan)
-    middle = np.nanmedian(positive) if np.isfinite(positive).any() else 1.0
-    return np.log2(positive / middle)
+    median = np.nanmedian(positive) if np.isfinite(positive).any() else 1.0
+    return np.log2(positive / median)
 
 
 def _finished(ax: Any, layout: DrawnLayout) -> Any:
@@ -158,11 +160,9 @@ def _finished(ax: Any, layout: DrawnLayout) -> Any:
     return ax
 
 
-# Several embeddings of the same points side by side.
-
 MAX_PANELS_ACROSS = 4
 PANEL_WIDTH = 3.0
-"""Inches of a panel, both ways."""
+"""Width and height of a panel in inches."""
 
 
 def compare(
@@ -180,14 +180,13 @@ def compare(
     Parameters
     ----------
     embeddings : Comparison, or mapping of name to fitted estimator or array
-        What `manifoldry.compare` returned, the best first; or any embeddings of two columns or more.
+        The result of `manifoldry.compare`, the best first; or any embeddings with at least one column.
     labels, color, names, palette
-        As in `scatter`; one entry per point, of a comparison of a sample for all points or for those of the sample.
+        As in `scatter`. If methods were compared on a sample, entries for all points or for the sample.
     n_columns : int, optional
-        Panels in a row; up to four by default.
+        Panels in a row; by default up to four.
     align : bool
-        Whether to turn and mirror every embedding onto the first, which changes no distance, so that the same places
-        are at the same side.
+        Whether to rotate and reflect every embedding to match the first; distances do not change.
 
     Returns
     -------
@@ -218,7 +217,7 @@ def compare(
     for ax, (name, Y) in zip(panels, layouts.items(), strict=True):
         draw_points(DrawnLayout(Y), style, ax, (0, 1))
         equal_scale(ax)
-        bare(ax)
+        remove_ticks(ax)
         ax.set_title(name)
         ax.set_xlabel(captions.get(name, ""), size="small")
     for ax in grid.ravel()[len(layouts) :]:
@@ -228,7 +227,7 @@ def compare(
 
 
 def _layouts(embeddings: Any) -> tuple[dict[str, FloatArray], dict[str, str], Any]:
-    """Return coordinates by name, a caption for each, and the rows of a sample."""
+    """Return coordinates and captions by name, and the rows of a sample."""
     if hasattr(embeddings, "ranking"):
         figure = embeddings.purpose.criteria[0].figure
         captions = {
@@ -246,32 +245,32 @@ def _layouts(embeddings: Any) -> tuple[dict[str, FloatArray], dict[str, str], An
 
 
 def _flat(embeddings: Mapping[Any, Any]) -> dict[str, FloatArray]:
-    """Return the first two columns of every embedding, of curves beside a column of zeros."""
-    found = {str(name): layout_of(Y, str(name)).coordinates for name, Y in embeddings.items()}
-    sizes = {name: len(Y) for name, Y in found.items()}
+    """Return the first two columns of every embedding; the second is zero for curves."""
+    layouts = {str(name): layout_of(Y, str(name)).coordinates for name, Y in embeddings.items()}
+    sizes = {name: len(Y) for name, Y in layouts.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"The embeddings must be of the same points; got {sizes}.")
-    return {name: Y[:, :2] if Y.shape[1] > 1 else np.pad(Y, ((0, 0), (0, 1))) for name, Y in found.items()}
+    return {name: Y[:, :2] if Y.shape[1] > 1 else np.pad(Y, ((0, 0), (0, 1))) for name, Y in layouts.items()}
 
 
 def _of_rows(values: Any, rows: Any, n: int) -> Any:
-    """Return the entries of a sample's rows, where they were given for all."""
+    """Return the entries of the sampled rows, if they were given for all rows."""
     if values is None or isinstance(values, str) or rows is None or len(values) == n:
         return values
     return np.asarray(values)[rows]
 
 
 def _aligned(layouts: dict[str, FloatArray]) -> dict[str, FloatArray]:
-    """Return every embedding turned, mirrored and shifted onto the first, at its own scale."""
+    """Return every embedding rotated, reflected and shifted to match the first, at its own scale."""
     first = next(iter(layouts.values()))
     target = first / _spread(first)
-    found = {}
+    aligned = {}
     for name, Y in layouts.items():
         both = np.isfinite(Y).all(axis=1) & np.isfinite(target).all(axis=1)
         scale = _spread(Y)
         fit = procrustes(Y[both] / scale, target[both], kind="rigid")
-        found[name] = Y @ fit.matrix + scale * fit.shift
-    return found
+        aligned[name] = Y @ fit.matrix + scale * fit.shift
+    return aligned
 
 
 def _spread(Y: FloatArray) -> float:
@@ -279,10 +278,10 @@ def _spread(Y: FloatArray) -> float:
 
 
 def _explain(panels: Any, style: PointStyle, n: int) -> None:
-    """Add one legend or one bar for all panels, beside the last of the first row."""
+    """Add one legend or one color bar for all panels, next to the last of the first row."""
     if style.labels is not None:
         classes = as_classes(style.labels, n, style.names, style.palette)
         last = max(panels, key=lambda ax: (-ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start))
-        draw_legend(last, classes, dot_size(n), n, beside=True)
+        draw_legend(last, classes, dot_size(n), n, outside=True)
     elif panels[0].collections and panels[0].collections[0].get_array() is not None:
         draw_bar(list(panels), panels[0].collections[0], column_name(style.color))

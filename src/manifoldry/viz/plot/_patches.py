@@ -1,4 +1,4 @@
-"""What an embedding was made of: the patches and charts of IPA, and the edges of a neighbor graph."""
+"""Plots of the patches and charts of IPA, and of neighbor graphs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from manifoldry._core.values import IntArray
 from manifoldry.viz.plot._axes import (
     DrawnLayout,
     as_coordinates,
-    bare,
     equal_scale,
     fitted_model,
     layout_of,
     new_axes,
     pyplot,
+    remove_ticks,
 )
 from manifoldry.viz.plot._curves import rows_of
 from manifoldry.viz.plot._points import PointStyle, dot_size, draw_points, scatter
 
 MAX_EDGES = 100_000
-"""Edges that are drawn: of more, as many chosen at random."""
+"""Maximum number of edges drawn; of more, a random sample is drawn."""
 
 EDGE_OPACITY = 0.35
 CHART_INCHES = 1.9
-"""Width and height of a chart's panel."""
+"""Width and height of the panel of a chart."""
 
 
 def patches(model: Any, X: Any = None, *, ax: Any = None) -> Any:
@@ -38,14 +38,14 @@ def patches(model: Any, X: Any = None, *, ax: Any = None) -> Any:
     model : fitted IPA
         With ``patches_``.
     X : array of shape (n, 2) or (n, 3), optional
-        Where to draw the points: the data, if they have two or three columns; the embedding by default.
+        Where to draw the points: the data, if it has two or three columns; by default the embedding.
     ax : matplotlib axes, optional
-        Where to draw, in space for three columns; a new figure by default.
+        Where to draw, 3-D axes for three columns; by default a new figure.
 
     Returns
     -------
     matplotlib axes
-        Each point has the color of its heaviest patch; of a large set the sample from which patches were made.
+        Each point has the color of its heaviest patch. For large data, only the sample behind the patches is drawn.
 
     Examples
     --------
@@ -57,15 +57,15 @@ def patches(model: Any, X: Any = None, *, ax: Any = None) -> Any:
     '3d'
     """
     source, atlas = _atlas_of(model)
-    places = as_coordinates(source.embedding_ if X is None else rows_of(X), "X")
-    if len(places) != len(source.embedding_):
-        raise ValueError(f"X must hold the {len(source.embedding_):,} fitted points; got {len(places):,}.")
-    width = places.shape[1]
+    coordinates = as_coordinates(source.embedding_ if X is None else rows_of(X), "X")
+    if len(coordinates) != len(source.embedding_):
+        raise ValueError(f"X must hold the {len(source.embedding_):,} fitted points; got {len(coordinates):,}.")
+    width = coordinates.shape[1]
     if width not in (2, 3):
-        raise ValueError(f"X must have two or three columns to be drawn; got {width}: leave it out for the embedding.")
+        raise ValueError(f"X must have two or three columns; got {width}: leave it out to draw the embedding.")
     ax = new_axes(ax, space=width == 3)
     colors = _patch_colors(atlas)[atlas.members.heaviest()]
-    layout = DrawnLayout(places[source.sample_])
+    layout = DrawnLayout(coordinates[source.sample_])
     draw_points(layout, PointStyle(labels=colors, legend=False), ax, tuple(range(width)))
     ax.set_title(f"{source.n_patches_} patches")
     if width == 3:
@@ -83,14 +83,14 @@ def charts(model: Any, n_charts: int = 12, *, axes: Any = None) -> Any:
     model : fitted IPA
         With ``patches_``.
     n_charts : int
-        Number of charts, those of the most points.
+        Number of charts, those with the most points.
     axes : sequence of matplotlib axes, optional
-        As many as charts; a new figure by default.
+        One for each chart; by default a new figure.
 
     Returns
     -------
     ndarray of matplotlib axes
-        Points have the colors of `patches`; the residual is the share of a patch's spread that its chart misses.
+        Points have the colors of `patches`; the residual is the share of the variance of a patch outside its chart.
 
     Examples
     --------
@@ -103,26 +103,26 @@ def charts(model: Any, n_charts: int = 12, *, axes: Any = None) -> Any:
     """
     _, atlas = _atlas_of(model)
     if atlas.coordinates.shape[1] < 2:
-        raise ValueError("Charts of one dimension are lines, not pictures; fit with n_components=2 or more.")
+        raise ValueError("One-dimensional charts cannot be drawn; fit with n_components=2 or more.")
     counts = np.bincount(atlas.members.patches, minlength=atlas.charts.n_patches)
     shown = np.argsort(-counts, kind="stable")[: check.integer("n_charts", n_charts, 1)]
     panels = chart_axes(len(shown)) if axes is None else np.ravel(axes)
     if len(panels) < len(shown):
-        raise ValueError(f"axes must be as many as charts; got {len(panels)} for {len(shown)}.")
+        raise ValueError(f"axes must have one entry per chart; got {len(panels)} for {len(shown)} charts.")
     colors = _patch_colors(atlas)
     for ax, patch in zip(panels, shown, strict=False):
-        inside = atlas.coordinates[atlas.members.patches == patch]
-        ax.scatter(*inside[:, :2].T, s=dot_size(4 * len(inside)), color=PALETTE[colors[patch]], linewidths=0)
-        ax.set_title(f"{len(inside)} points\nresidual {atlas.charts.residuals[patch]:.1g}", size="small")
+        points = atlas.coordinates[atlas.members.patches == patch]
+        ax.scatter(*points[:, :2].T, s=dot_size(4 * len(points)), color=PALETTE[colors[patch]], linewidths=0)
+        ax.set_title(f"{len(points)} points\nresidual {atlas.charts.residuals[patch]:.1g}", size="small")
         equal_scale(ax)
-        bare(ax)
+        remove_ticks(ax)
     return panels[: len(shown)]
 
 
 def graph(
     model: Any, labels: Any = None, *, color: Any = None, ax: Any = None, components: tuple[int, int] = (0, 1)
 ) -> Any:
-    """Draw an embedding with the edges of its neighbor graph; long ones are what it tore or stretched.
+    """Draw an embedding with the edges of its neighbor graph; long edges show where it is torn or stretched.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ def graph(
     source = fitted_model(model)
     edges = getattr(source, "graph_", None)
     if edges is None:
-        raise ValueError(f"{type(source).__name__} has no neighbor graph: it is not fitted, or needs none.")
+        raise ValueError(f"{type(source).__name__} has no neighbor graph: it is not fitted, or does not use one.")
     ax = scatter(source, labels, color=color, ax=ax, components=components)
-    places = layout_of(source).coordinates[:, list(components)]
-    places = places[source.sample_] if edges.n_points < len(places) else places
+    points = layout_of(source).coordinates[:, list(components)]
+    points = points[source.sample_] if edges.n_points < len(points) else points
     rows, columns = _some_edges(edges.rows(), edges.indices)
-    segments = list(np.stack([places[rows], places[columns]], axis=1))
+    segments = list(np.stack([points[rows], points[columns]], axis=1))
     lines = LineCollection(segments, colors=FAINT, linewidths=0.4, alpha=EDGE_OPACITY, zorder=0)
     lines.set_rasterized(len(segments) > MAX_EDGES // 10)
     ax.add_collection(lines)
@@ -161,7 +161,7 @@ def graph(
 
 
 def chart_axes(n: int) -> Any:
-    """Return the axes of so many small panels, about as many in a row as in a column, on a new figure."""
+    """Return the axes of n small panels in a new figure, in a grid that is nearly square."""
     across = int(np.ceil(np.sqrt(1.4 * n)))
     down = -(-n // across)
     size = (CHART_INCHES * across, CHART_INCHES * down)
@@ -175,7 +175,7 @@ def _atlas_of(model: Any) -> tuple[Any, Any]:
     source = fitted_model(model)
     atlas = getattr(source, "patches_", None)
     if atlas is None or not hasattr(atlas, "members"):
-        raise ValueError(f"{type(source).__name__} has no patches to draw; they are those of a fitted IPA.")
+        raise ValueError(f"{type(source).__name__} has no patches; pass a fitted IPA.")
     return source, atlas
 
 
@@ -188,16 +188,16 @@ def _some_edges(rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _patch_colors(atlas: Any) -> IntArray:
-    """Return a color number per patch such that overlapping patches differ where ten colors suffice."""
+    """Return a color index per patch, so that overlapping patches differ if ten colors suffice."""
     n = atlas.charts.n_patches
     colors = np.full(n, -1)
-    beside: list[set[int]] = [set() for _ in range(n)]
+    adjacent: list[set[int]] = [set() for _ in range(n)]
     for i, j in zip(atlas.overlaps.first.tolist(), atlas.overlaps.second.tolist(), strict=True):
-        beside[i].add(j)
-        beside[j].add(i)
+        adjacent[i].add(j)
+        adjacent[j].add(i)
     used = np.zeros(len(PALETTE), dtype=int)
-    for patch in sorted(range(n), key=lambda patch: -len(beside[patch])):
-        taken = {int(colors[other]) for other in beside[patch]}
+    for patch in sorted(range(n), key=lambda patch: -len(adjacent[patch])):
+        taken = {int(colors[other]) for other in adjacent[patch]}
         free = [c for c in range(len(PALETTE)) if c not in taken] or range(len(PALETTE))
         colors[patch] = min(free, key=lambda c: used[c])
         used[colors[patch]] += 1

@@ -1,4 +1,4 @@
-"""Scatter plots of an embedding, in the plane and in space."""
+"""Scatter plots of an embedding in two and three dimensions."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from manifoldry.viz.plot._axes import (
 )
 
 MAX_VECTOR_POINTS = 5000
-"""Points up to which they are drawn as shapes; beyond, as pixels inside vector formats, which else take megabytes."""
+"""Points up to which vector formats contain shapes; more are rasterized, to avoid files of many megabytes."""
 
 LARGEST_DOT, SMALLEST_DOT, DOT_TIMES_ROOT = 36.0, 0.5, 400.0
-"""Area of a point in squared points of type: at the most, at the least, and times the root of their number between. 150
-points are as large as a letter, of 70,000 each covers a pixel or two."""
+"""Area of a dot in square points: maximum, minimum, and in between this number over the root of the number of points.
+150 points are as large as letters; of 70,000, each covers a pixel or two."""
 
 N_LAYERS = 8
-"""Layers in which points of several shapes are drawn, each shape in turn, so that none covers all of another."""
+"""Layers in which shapes are drawn in turn, so that no shape covers all points of another."""
 
 MAX_SPACE_TICKS = 4
-"""Ticks on each axis of a plot in space."""
+"""Maximum number of ticks on each axis of a 3-D plot."""
 
 FAINTEST, OPAQUE_POINTS = 0.25, 1000
-"""The least opacity, and the number of points up to which they hardly shine through."""
+"""Minimum opacity, and the number of points up to which they are nearly opaque."""
 
 
 def scatter(  # noqa: PLR0913
@@ -58,32 +58,32 @@ def scatter(  # noqa: PLR0913
     size: float | None = None,
     alpha: float | None = None,
 ) -> Any:
-    """Draw an embedding in the plane, colored by classes or by numbers.
+    """Draw an embedding in two dimensions, colored by classes or by numbers.
 
-    Points are drawn in random order, so that no class lies on top because it came last; both axes have one unit; the
-    axes of t-SNE and its kin, which mean nothing, have no ticks.
+    Points are drawn in random order, so that no class covers the others. Both axes have the same unit. The axes of
+    t-SNE, UMAP and related methods have no meaning and therefore no ticks.
 
     Parameters
     ----------
     Y : fitted estimator, array, data frame or Dataset
-        The coordinates; of an estimator its ``embedding_``.
+        The coordinates; for an estimator its ``embedding_``.
     labels : array-like of shape (n,), optional
-        Classes, with a legend: up to 20 in ten color-blind-safe colors and two shapes; of more the 19 largest, the
-        others in gray. Those without a class (None, NaN) are gray.
+        Classes, shown with a legend: up to 20 in ten color-blind-safe colors and two shapes. With more classes, the 19
+        largest are colored and the rest are gray. Points without a class (None, NaN) are gray.
     color : array-like of shape (n,) or color, optional
-        Numbers, with a bar, instead of labels; or one color of matplotlib for all points.
+        Numbers, shown with a color bar; or one color for all points.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
     components : tuple of two int
         The columns to draw.
     names : sequence or mapping, optional
-        Names of the classes in the legend: in their order, or by label.
+        Names of the classes in the legend, in their order or by label.
     palette : sequence, mapping or str, optional
-        Colors of the classes, in their order or by label; with numbers, the name of a color map.
+        Colors of the classes, in their order or by label; for numbers, the name of a color map.
     legend : bool
-        Whether to add the legend or the bar.
+        Whether to add a legend or a color bar.
     size, alpha : float, optional
-        Area and opacity of the points; by their number by default.
+        Area and opacity of the points; by default chosen from their number.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def scatter(  # noqa: PLR0913
     ('PCA 1', ['setosa', 'versicolor', 'virginica'])
     """
     style = PointStyle(labels, color, names, palette, legend, size, alpha)
-    ax = draw_points(layout_of(Y), style.or_known(Y), new_axes(ax), components)
+    ax = draw_points(layout_of(Y), style.or_from_dataset(Y), new_axes(ax), components)
     equal_scale(ax)
     return ax
 
@@ -119,16 +119,16 @@ def scatter3d(  # noqa: PLR0913
     size: float | None = None,
     alpha: float | None = None,
 ) -> Any:
-    """Draw an embedding, or data, in space; parameters are those of `scatter`.
+    """Draw an embedding or data in three dimensions; the parameters are those of `scatter`.
 
     Parameters
     ----------
     Y : fitted estimator, array, data frame or Dataset
-        The coordinates, of at least three columns.
+        The coordinates, with at least three columns.
     labels, color, names, palette, legend, size, alpha
         As in `scatter`.
     ax : matplotlib axes, optional
-        In space (``projection="3d"``); a new figure by default.
+        3-D axes (``projection="3d"``); by default a new figure.
     components : tuple of three int
         The columns to draw.
 
@@ -145,15 +145,15 @@ def scatter3d(  # noqa: PLR0913
     '3d'
     """
     style = PointStyle(labels, color, names, palette, legend, size, alpha)
-    ax = draw_points(layout_of(Y), style.or_known(Y), new_axes(ax, space=True), components)
+    ax = draw_points(layout_of(Y), style.or_from_dataset(Y), new_axes(ax, space=True), components)
     ax.set_aspect("equal")
-    ax.locator_params(nbins=MAX_SPACE_TICKS)  # of a short axis they would run into each other
+    ax.locator_params(nbins=MAX_SPACE_TICKS)  # more would overlap on a short axis
     return ax
 
 
 @dataclass(frozen=True, eq=False)
 class PointStyle:
-    """How the points of one plot look; the fields are parameters of `scatter`."""
+    """Appearance of points; the fields are parameters of `scatter`."""
 
     labels: Any = None
     color: Any = None
@@ -165,10 +165,10 @@ class PointStyle:
 
     def __post_init__(self) -> None:
         if self.labels is not None and self.color is not None:
-            raise ValueError("labels and color cannot both be given: a point has one color.")
+            raise ValueError("labels and color cannot both be given.")
 
-    def or_known(self, data: Any) -> PointStyle:
-        """Return the style that colors a data set by what is known of it, where nothing else is given."""
+    def or_from_dataset(self, data: Any) -> PointStyle:
+        """Return the style, which colors a `Dataset` by its labels or true coordinates if nothing else is given."""
         if not isinstance(data, Dataset) or self.labels is not None or self.color is not None:
             return self
         if data.labels is not None:
@@ -178,80 +178,79 @@ class PointStyle:
 
 
 def draw_points(layout: DrawnLayout, style: PointStyle, ax: Any, components: tuple[int, ...]) -> Any:
-    """Draw the chosen columns of a layout on axes, and name them."""
-    places = chosen_columns(layout, components)
-    placed = layout.placed
-    n = len(places)
+    """Draw the chosen columns of a layout, and label the axes."""
+    points = chosen_columns(layout, components)
+    n = len(points)
     dots = {
         "s": dot_size(n) if style.size is None else style.size,
         "alpha": dot_alpha(n) if style.alpha is None else style.alpha,
         "linewidths": 0,
         "rasterized": n > MAX_VECTOR_POINTS,
     }
-    if places.shape[1] == 3:
+    if points.shape[1] == 3:
         dots["depthshade"] = False
-    order = np.random.default_rng(0).permutation(np.flatnonzero(placed))
+    order = np.random.default_rng(0).permutation(np.flatnonzero(layout.finite))
     if style.labels is not None:
-        _draw_classes(ax, places, order, style, dots)
+        _draw_classes(ax, points, order, style, dots)
     else:
-        _draw_numbers(ax, places, order, style, dots)
-    if len(order) < n:
-        remark(ax, f"{n - len(order):,} points have no place")
+        _draw_numbers(ax, points, order, style, dots)
+    if missing := n - len(order):
+        remark(ax, f"{missing:,} point{'' if missing == 1 else 's'} without coordinates")
     name_axes(ax, layout, components)
     return ax
 
 
-def _draw_classes(ax: Any, places: FloatArray, order: IntArray, style: PointStyle, dots: dict[str, Any]) -> None:
+def _draw_classes(ax: Any, points: FloatArray, order: IntArray, style: PointStyle, dots: dict[str, Any]) -> None:
     from matplotlib.colors import to_rgba_array
 
-    classes = as_classes(style.labels, len(places), style.names, style.palette)
-    known = range(OTHERS, len(classes.names))
-    colors = to_rgba_array([classes.color(code) for code in known])
-    markers = np.array([classes.marker(code) for code in known])
+    classes = as_classes(style.labels, len(points), style.names, style.palette)
+    all_codes = range(OTHERS, len(classes.names))
+    colors = to_rgba_array([classes.color(code) for code in all_codes])
+    markers = np.array([classes.marker(code) for code in all_codes])
     shapes = dict.fromkeys(markers.tolist())
     for layer in np.array_split(order, N_LAYERS if len(shapes) > 1 else 1):
         codes = classes.codes[layer] - OTHERS
         for marker in shapes:
-            mine = markers[codes] == marker
-            if mine.any():
-                ax.scatter(*places[layer[mine]].T, c=colors[codes[mine]], marker=marker, **dots)
+            mask = markers[codes] == marker
+            if mask.any():
+                ax.scatter(*points[layer[mask]].T, c=colors[codes[mask]], marker=marker, **dots)
     if style.legend:
-        draw_legend(ax, classes, dots["s"], len(places))
+        draw_legend(ax, classes, dots["s"], len(points))
 
 
-def _draw_numbers(ax: Any, places: FloatArray, order: IntArray, style: PointStyle, dots: dict[str, Any]) -> None:
+def _draw_numbers(ax: Any, points: FloatArray, order: IntArray, style: PointStyle, dots: dict[str, Any]) -> None:
     from matplotlib.colors import is_color_like
 
     color = style.color
     refuse_blocks(color, "color")
     if color is None or is_color_like(color):
-        ax.scatter(*places[order].T, color=ACCENT if color is None else color, **dots)
+        ax.scatter(*points[order].T, color=ACCENT if color is None else color, **dots)
         return
-    numbers = as_numbers(color, len(places))[order]
-    drawn = ax.scatter(*places[order].T, c=numbers, cmap=color_map(style.palette), plotnonfinite=True, **dots)
+    numbers = as_numbers(color, len(points))[order]
+    drawn = ax.scatter(*points[order].T, c=numbers, cmap=color_map(style.palette), plotnonfinite=True, **dots)
     if style.legend:
         draw_bar(ax, drawn, column_name(color))
 
 
 def dot_size(n: int) -> float:
-    """Return the area of each of n points."""
+    """Return the area of each of n dots."""
     return float(np.clip(DOT_TIMES_ROOT / n**0.5, SMALLEST_DOT, LARGEST_DOT))
 
 
 def dot_alpha(n: int) -> float:
-    """Return the opacity of each of n points."""
+    """Return the opacity of each of n dots."""
     return float(np.clip(0.9 * (OPAQUE_POINTS / n) ** 0.15, FAINTEST, 0.9))
 
 
 def draw_values(ax: Any, Y: Array, values: Array, limits: tuple[float, float], palette: str, label: str) -> Any:
-    """Draw points of the plane by numbers of a bounded range, those without one in gray below the others."""
+    """Draw points colored by numbers of a bounded range; missing numbers are gray and drawn first."""
     n = len(Y)
     dots = {"s": dot_size(n), "alpha": dot_alpha(n), "linewidths": 0, "rasterized": n > MAX_VECTOR_POINTS}
-    known = np.isfinite(values)
-    order = np.random.default_rng(0).permutation(np.flatnonzero(known))
-    if not known.all():
-        ax.scatter(*Y[~known].T, color=color_map(palette).get_bad(), **dots)
+    finite = np.isfinite(values)
+    order = np.random.default_rng(0).permutation(np.flatnonzero(finite))
+    if not finite.all():
+        ax.scatter(*Y[~finite].T, color=color_map(palette).get_bad(), **dots)
     drawn = ax.scatter(*Y[order].T, c=values[order], cmap=color_map(palette), vmin=limits[0], vmax=limits[1], **dots)
-    low, high = (values[known] < limits[0]).any(), (values[known] > limits[1]).any()
+    low, high = (values[finite] < limits[0]).any(), (values[finite] > limits[1]).any()
     draw_bar(ax, drawn, label, {(0, 0): "neither", (1, 0): "min", (0, 1): "max"}.get((int(low), int(high)), "both"))
     return ax

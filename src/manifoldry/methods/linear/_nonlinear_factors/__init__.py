@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.parameters import Positive, PositiveInt, PositiveShare, Range
+from manifoldry._core.parameters import Positive, PositiveInt, PositiveShare, Range, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, FloatArray, IntArray
@@ -18,7 +18,7 @@ from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import centered_rows
 from manifoldry.data._chunked import as_blocks
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit, map_blocks
+from manifoldry.methods._base._chunks import BlockFit
 from manifoldry.methods.linear._nonlinear_factors.density import HermiteBasis, LatentPolynomial
 from manifoldry.methods.linear._nonlinear_factors.em import FactorEM, FactorFit, in_principal_gauge, with_signs
 
@@ -45,13 +45,13 @@ class PolynomialPoints:
     keeps="what the columns have in common, along bent coordinates",
     loses="the noise of each column; what bends more than the degree",
     use_when="columns bend with one to three hidden causes, and are measured with noise of different strength",
-    fails_when="the data wind more than polynomials can, as rolls do, or no start of ten is near the likeliest model",
-    cost="O(n (p m + nodes^d m^2)) per iteration for m polynomials, some tens to hundreds of them",
+    fails_when="the data winds more than polynomials can, as rolls do, or no start of ten is near the likeliest model",
+    cost="O(n (p m + nodes^d m^2)) per iteration for m polynomials, tens to hundreds of them",
     test_params={"n_components": 2, "n_init": 2, "n_nodes": 3, "max_iter": 2},
 )
 @estimator
 class NonlinearFactorAnalysis(Embedder):
-    r"""Nonlinear factor analysis: polynomial, by maximum likelihood.
+    r"""Fit polynomial factors by maximum likelihood, if columns bend with one to three hidden causes.
 
     .. math:: x = \mu + \Lambda\, \phi(f) + \epsilon, \qquad f \sim N(0, I), \quad
               \epsilon \sim N(0, \operatorname{diag} \psi)
@@ -62,39 +62,18 @@ class NonlinearFactorAnalysis(Embedder):
     extrapolated (SQUAREM). It starts from linear factor analysis and from the projections whose polynomials explain the
     rows best.
 
-    Parameters
-    ----------
-    n_components : int
-        Number of factors, at most 3.
-    degree : int
-        Largest degree of a polynomial, at most 4; 1 gives factor analysis.
-    n_init : int
-        Number of starts: the linear model, and projections improved by least squares, of which the best two are tried.
-    n_nodes : int
-        Nodes along each factor and about each mode; at least ``degree + 1`` are used, exact for Gaussian posteriors.
-    min_variance : float
-        Least noise of a column, as a share of its variance.
-    max_iter : int
-        Maximum number of iterations, of the linear model and of the polynomial one each.
-    tol : float
-        The iteration stops when the log-likelihood will rise by less than this per entry, extrapolated from two pairs
-        of steps in a row.
-    random_state : int, Generator or None
-        Seed of the projections to start from, and of `sample`.
-    n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the model reached so far.
-
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The expected factors of each row.
     components_ : ndarray of shape (n_polynomials, n_features)
-        Lambda, transposed; the linear part comes first.
+        The loadings :math:`\Lambda`, transposed; the linear part comes first.
     powers_ : ndarray of shape (n_polynomials, n_components)
         The degrees of the Hermite polynomials in each factor.
     mean_ : ndarray of shape (n_features,)
+        The offset :math:`\mu`.
     noise_variance_ : ndarray of shape (n_features,)
-        Psi; 0 of columns that do not vary.
+        The variances :math:`\psi`; 0 for columns that do not vary.
     trace_ : Trace
         Log-likelihood after each iteration of the chosen start, of rows in units of their columns.
     diagnostics_ : dict
@@ -102,19 +81,23 @@ class NonlinearFactorAnalysis(Embedder):
         ``bic_gain``, by how much the Bayesian information criterion prefers the polynomials to the linear model;
         ``n_least_noise``, the number of columns whose noise is at its lower bound.
 
+    See Also
+    --------
+    FactorAnalysis : straight factors.
+    PolynomialPCA : polynomials of the columns.
+    PrincipalSurface : bent sheets of any shape.
+
     Notes
     -----
     Factors may be rotated without any change of the density: they are turned so that
     :math:`L^T \Psi^{-1} L` is diagonal for the linear part L, the largest first, with signs fixed by the embedding.
 
-    Noise belongs to columns. So the result follows the columns in any order, sign and unit, but not a rotation. Columns
-    that do not vary have no part in the density. The likelihood has local maxima, the more the stronger the factors
-    bend; more starts cost little. `inverse_transform` leads to :math:`\mu + \Lambda \phi(f)`.
+    Noise belongs to columns: the result follows their order, signs and units, but not a rotation. Columns that do not
+    vary have no part in the density. The likelihood has local maxima, and more of them the stronger the factors bend;
+    more starts cost little. `inverse_transform` returns :math:`\mu + \Lambda \phi(f)`.
 
-    Of wine, olive oils and pixels of digits, two bent factors are likelier than two straight ones on rows held out, and
-    lead back to points nearer the rows; as pictures they keep neighbors no better than PCA. A roll is projected.
-
-    References: yalcin2001, mcdonald1962, liu1994, liu1998.
+    For wine, olive oils and the pixels of digits, two bent factors are likelier than two straight ones on held-out
+    rows, and reconstruct rows better; as pictures they keep neighbors no better than PCA. A roll is projected.
 
     Examples
     --------
@@ -128,12 +111,29 @@ class NonlinearFactorAnalysis(Embedder):
     (True, True)
     """
 
-    degree: Annotated[int, Range(1, 4)] = 2
-    n_init: PositiveInt = 10
-    n_nodes: PositiveInt = 5
-    min_variance: PositiveShare = 1e-4
-    max_iter: PositiveInt = 200
-    tol: Positive = 1e-08
+    n_components: PositiveInt = parameter("Number of factors, at most 3.", default=2, kw_only=False)
+    degree: Annotated[int, Range(1, 4)] = parameter(
+        "Largest degree of a polynomial; 1 gives factor analysis.", default=2
+    )
+    n_init: PositiveInt = parameter(
+        "Number of starts: the linear model, and projections improved by least squares, of which the best two are "
+        "tried.",
+        default=10,
+    )
+    n_nodes: PositiveInt = parameter(
+        "Number of nodes along each factor and about each mode; at least ``degree + 1`` are used, which is exact for "
+        "Gaussian posteriors.",
+        default=5,
+    )
+    min_variance: PositiveShare = parameter("Smallest noise of a column, as a share of its variance.", default=1e-4)
+    max_iter: PositiveInt = parameter(
+        "Maximum number of iterations, for the linear model and for the polynomial one each.", default=200
+    )
+    tol: Positive = parameter(
+        "The iteration stops when the log-likelihood, extrapolated from two consecutive pairs of steps, will rise by "
+        "less than this per entry.",
+        default=1e-08,
+    )
 
     components_: FloatArray = fitted()
     powers_: IntArray = fitted()
@@ -157,7 +157,7 @@ class NonlinearFactorAnalysis(Embedder):
         check_is_fitted(self, "embedding_")
         blocks = as_blocks(X)
         if blocks is not None:
-            mapped: FloatArray = map_blocks(self, "score_samples", blocks)
+            mapped: FloatArray = self._map_chunks("score_samples", blocks)
             return mapped
         densities: FloatArray = self._extension.log_density(dense(self._validated(X, reset=False)), self._run())
         return densities

@@ -6,7 +6,7 @@ const Colors = (() => {
   const SIGNED = 0.2; // a number is signed in earnest if its lesser side reaches this share of the greater
 
 
-  /* Opacity of rows whose value is not known: faint where they are most, since figures of a sample leave out many. */
+  /* Opacity of rows with unknown values: faint if they are the majority, as with scores of a sample. */
   function unknownAlpha(known, n) {
     return known < n / 2 ? 50 : 150;
   }

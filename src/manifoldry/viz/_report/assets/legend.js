@@ -18,9 +18,9 @@ const Legend = (() => {
     const ends = make("span", { class: "scale" },
       make("span", { class: "tick", text: short(scale.low) }), bar, make("span", { class: "tick", text: short(scale.high) }));
     let said = "";
-    if (scale.empty) said = "no known values";
-    else if (scale.quantiles) said = "2 % and 98 % quantiles; what lies beyond has the colors of the ends";
-    else if (scale.cut) said = "what lies beyond has the colors of the ends";
+    if (scale.empty) said = "no values";
+    else if (scale.quantiles) said = "2 % to 98 % quantiles; values beyond are clipped";
+    else if (scale.cut) said = "values beyond are clipped";
     return [
       make("span", { class: "legend-name", text: name }), ends,
       middle && make("span", { class: "legend-note" }, "middle: ", middle),
@@ -31,7 +31,7 @@ const Legend = (() => {
   function unknownEntry(count, dark) {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = Palettes.UNKNOWN[dark ? "dark" : "light"];
-    return make("span", { class: "entry" }, swatch, "not known", make("small", { text: count.toLocaleString("en") }));
+    return make("span", { class: "entry" }, swatch, "unknown", make("small", { text: count.toLocaleString("en") }));
   }
 
   function short(value) {
@@ -54,16 +54,16 @@ const Legend = (() => {
     }
     if (count[0]) {
       const unknown = Palettes.UNKNOWN[dark ? "dark" : "light"];
-      entries.push(entry("not known", unknown, count[0], (event) => pick([0], event)));
+      entries.push(entry("unknown", unknown, count[0], (event) => pick([0], event)));
     }
-    const said = rest.length ? note(`the ${own.length} most frequent have colors of their own`) : null;
+    const said = rest.length ? note(`only the ${own.length} most frequent have their own colors`) : null;
     return [make("span", { class: "legend-name", text: column.name }), ...entries, said, meaning && note(meaning)];
   }
 
   function entry(name, color, count, onclick) {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = color;
-    const title = "Select these rows (Shift: add them, Alt: take them out)";
+    const title = "Select these rows (Shift: add, Alt: remove)";
     return make("button", { type: "button", class: "entry", title, "aria-label": `${name}: ${count.toLocaleString("en")} rows`, onclick }, swatch, name,
       make("small", { text: count.toLocaleString("en") }));
   }

@@ -127,7 +127,7 @@ class ReportPage {
       panel.scatter.setTheme(this.surface());
       panel.rgba = this.colorsOf(columns[k], scale);
       const entries = columns[k] && scale.kind === "category" ? this.categoryLegend(columns[k], scale) : [];
-      if (!columns[k] && own) Legend.show(panel.legend, [Legend.note("not known for this panel")]);
+      if (!columns[k] && own) Legend.show(panel.legend, [Legend.note("unknown for this panel")]);
       else Legend.show(panel.legend, own ? entries : []);
       if (!own && entries.length) shared = entries;
     });
@@ -199,7 +199,7 @@ class ReportPage {
     if (!count) return;
     const shown = Math.min(count, Rows.MAX_SHOWN);
     this.find("selected-note").textContent = shown < count
-      ? `The first ${shown} of ${count.toLocaleString("en")} rows; the download has all of them.` : `${count.toLocaleString("en")} rows.`;
+      ? `The first ${shown} of ${count.toLocaleString("en")} rows; the download contains all of them.` : `${count.toLocaleString("en")} rows.`;
     Rows.table(this.find("selected-table"), this.data, this.state.mask);
   }
 
@@ -302,7 +302,7 @@ class ReportPage {
   const start = async () => {
     const panels = document.getElementById("panels");
     if (!window.DecompressionStream) {
-      panels.textContent = "This browser is too old to show the panels: one of 2023 or later is needed.";
+      panels.textContent = "This browser is too old to show the panels; use a version of 2023 or later.";
       return;
     }
     panels.textContent = "Opening…";
@@ -310,7 +310,7 @@ class ReportPage {
     try {
       await window.Report.load(PageData.embedded());
     } catch (error) {
-      panels.textContent = `The panels cannot be shown (${error.message}); the file may be cut off or changed.`;
+      panels.textContent = `The panels cannot be shown (${error.message}); the file may be incomplete or modified.`;
       throw error;
     }
   };

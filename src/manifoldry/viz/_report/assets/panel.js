@@ -8,7 +8,7 @@ class Panel {
     this.page = page;
     const { make } = Dom;
     this.legend = make("div", { class: "legend", hidden: true });
-    const keys = panel.dimension === 3 ? "Arrow keys turn it" : "Arrow keys move it";
+    const keys = panel.dimension === 3 ? "Arrow keys rotate it" : "Arrow keys move it";
     this.canvas = make("canvas", {
       tabindex: "0", role: "application", "aria-roledescription": "scatter plot",
       "aria-label": `${panel.name}: ${n.toLocaleString("en")} rows in ${panel.dimension} dimensions. `
@@ -36,7 +36,7 @@ class Panel {
       caption && make("p", { class: "caption", text: caption }),
       reading.length > 0 && make("ul", { class: "reading" }, ...reading.map((text) => make("li", { text }))),
       sentences.length > 0 && make("details", { class: "advice-fold" },
-        make("summary", { text: `What the method says (${sentences.length})` }),
+        make("summary", { text: `Messages of the method (${sentences.length})` }),
         make("ul", {}, ...sentences.map((text) => make("li", { text })))),
       settings.length > 0 && make("details", {},
         make("summary", { text: "Settings" }),

@@ -54,7 +54,7 @@ class Scatter {
     const [shown, all] = [this.painter.pointLimit, this.rows.order.length];
     if (shown >= all) return;
     const count = (value) => value.toLocaleString("en-US");
-    this.notice(`This browser offers no WebGL2: a random ${count(shown)} of ${count(all)} points are drawn.`);
+    this.notice(`This browser does not support WebGL2: a random sample of ${count(shown)} of ${count(all)} points is drawn.`);
   }
 
   usePainter(painter) {

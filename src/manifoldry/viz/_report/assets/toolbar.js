@@ -32,7 +32,7 @@ class Toolbar {
     this.color.replaceChildren(
       option("", "one color"),
       ...(columns.length ? [make("optgroup", { label: "columns" }, ...columns.map((c) => option(`column:${c.name}`, c.name)))] : []),
-      ...(own.length ? [make("optgroup", { label: "each panel's own" }, ...own.map((name) => option(`panel:${name}`, name)))] : []));
+      ...(own.length ? [make("optgroup", { label: "per panel" }, ...own.map((name) => option(`panel:${name}`, name)))] : []));
     this.color.value = chosen;
     this.search.placeholder = data.ids.name;
   }

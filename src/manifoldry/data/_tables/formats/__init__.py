@@ -1,1 +1,0 @@
-"""File formats: how each is recognized and read."""

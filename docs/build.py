@@ -31,7 +31,7 @@ from tables import render  # noqa: E402
 
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
-WHERE = re.compile(r"(<!-- rows in blocks -->).*?(<!-- rows in blocks end -->)", flags=re.DOTALL)
+WHERE = re.compile(r"(<!-- chunked data -->).*?(<!-- chunked data end -->)", flags=re.DOTALL)
 """Where a page includes what every method and clustering does with rows in blocks."""
 OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
 """Where a page includes the options of a command, by its name, or those by which all commands read data."""
@@ -180,7 +180,7 @@ def with_benchmarks(text: str) -> str:
 
 
 def with_blocks(text: str) -> str:
-    """Return the text with the table of what a fit to rows in blocks takes account of, and what placing a row costs."""
+    """Return the text with the table of what a fit to chunked data takes account of, and what placing a row costs."""
     lines = ["| method | a fit takes | placing a row, microseconds of a core |", "|---|---|---|"]
     costs = _placing_costs()
     for folder, cards in (("methods", list_methods()), ("clusterings", list_clusterings())):

@@ -1,4 +1,4 @@
-"""What every method and clustering makes of rows in blocks, enumerated from the cards.
+"""What every method and clustering makes of chunked data, enumerated from the cards.
 
 Blocks have 16 rows here and samples 60, so that 90 rows are several blocks and more than a sample.
 """
@@ -49,7 +49,7 @@ def collection():
 
 
 def fitted(card):
-    """The method fitted to rows in blocks, once for all tests: none changes it."""
+    """The method fitted to chunked data, once for all tests: none changes it."""
     if card.name not in MODELS:
         MODELS[card.name] = make(card).fit(stream())
     return MODELS[card.name]
@@ -131,7 +131,7 @@ def test_a_map_holds_nothing_of_single_rows_that_it_does_not_need(card):
 
 @among(REFUSED)
 def test_what_cannot_be_fitted_names_what_can(card):
-    with pytest.raises(ValueError, match="cannot be fitted to rows in blocks") as refused:
+    with pytest.raises(ValueError, match="cannot be fitted to chunked data") as refused:
         make(card).fit(stream())
     instead = card.cls._blockwise.instead
     assert instead in str(refused.value)

@@ -1,4 +1,4 @@
-"""Neighbor lists of rows in blocks: those of all pairs by definition, whatever holds the rows."""
+"""Neighbor lists of chunked data: those of all pairs by definition, whatever holds the rows."""
 
 import numpy as np
 import pytest

@@ -159,7 +159,7 @@ def require_below_half(n_neighbors: Sizes, n: int) -> None:
     if 2 * largest >= n:
         raise ValueError(
             f"Trustworthiness and continuity need n_neighbors below n / 2 = {n / 2:g}; got {largest}: "
-            "use fewer neighbors, or knn_error or mrre."
+            "use fewer neighbors, or knn_kept or mrre."
         )
 
 
@@ -334,37 +334,6 @@ def knn_kept(
         X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
     )
     return measures.knn_kept
-
-
-def knn_error(
-    X: Any,
-    Y: Any,
-    *,
-    n_neighbors: Sizes = 15,
-    metric: str = "euclidean",
-    sample: int | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> Measure:
-    r"""Return the mean share of the nearest neighbors in X that are not nearest neighbors in Y.
-
-    .. math:: \psi_{KNN} = 1 - \frac{1}{k n} \sum_i |N_X(i) \cap N_Y(i)|
-
-    Parameters are those of `rank_measures`.
-
-    References: khajehpour2013 (equation 5.21), chen2009
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> knn_error(X, 2 * X, n_neighbors=5)
-    0.0
-    """
-    measures = rank_measures(
-        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
-    )
-    return measures.knn_error
 
 
 def mrre(

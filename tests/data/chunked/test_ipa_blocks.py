@@ -146,7 +146,7 @@ def test_given_patches_are_refused(patches):
 
     blocks = row_blocks(np.ones((N, 3)))
     blocks.sample = read
-    with pytest.raises(ValueError, match="patches of single points cannot be given for rows in blocks"):
+    with pytest.raises(ValueError, match="patches of single points cannot be given for chunked data"):
         IPA(patches=patches).fit(blocks)
 
 

@@ -1,4 +1,4 @@
-"""Every public function that takes a table: rows in blocks are sampled, which is said, or refused; never gathered."""
+"""Every public function that takes a table: chunked data are sampled, which is said, or refused; never gathered."""
 
 import inspect
 

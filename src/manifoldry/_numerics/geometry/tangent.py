@@ -278,6 +278,7 @@ def with_path_error(
     if error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5) and not (advice or embedding.notes.get("surface_advice")):
         advice = (
             f"The layout changes the distances along the data by {error:.0%} (root mean square): the data has a hole, "
-            f"a concave outline or short circuits, or cannot be laid flat. Use {instead}, which does not need them.",
+            f"a concave outline or short circuits, or cannot be laid flat. Use {instead}, which does "
+            "not depend on such path lengths.",
         )
     return replace(embedding, notes={**embedding.notes, "path_error": error, "advice": advice})

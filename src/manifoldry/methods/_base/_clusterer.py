@@ -125,7 +125,7 @@ class Clusterer(ClusterMixin, Estimator):
     medoids_: IntArray = fitted()
     n_iter_: int = fitted()
     sampled_rows_: IntArray = fitted()
-    """Of a fit to rows in blocks: the numbers of the rows that have a label in ``labels_``."""
+    """For chunked data: the indices of the rows in ``labels_``."""
 
     def _check_declared(self) -> None:
         check_parameters(self)

@@ -102,7 +102,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     certificate_: Certificate = fitted()
     n_iter_: int = fitted()
     sampled_rows_: IntArray = fitted()
-    """Of a fit to rows in blocks: the numbers of the rows that have a place in ``embedding_``."""
+    """For chunked data: the indices of the rows in ``embedding_``."""
 
     _takes_graphs: ClassVar[bool] = False
     _takes_sparse: ClassVar[bool] = True

@@ -297,10 +297,10 @@ class Estimator(BaseEstimator, ABC):
         if self._pairwise:
             kernel = getattr(self, "kernel", "") == "precomputed"
             pairs = "kernel='precomputed'" if kernel else f"metric={model.metric!r}"
-            raise ValueError(f"{name} with {pairs} needs all pairs in memory; rows in blocks have none.")
+            raise ValueError(f"{name} with {pairs} needs all pairs in memory, which chunked data does not have.")
         if self._blockwise.kind == "no":
             raise ValueError(
-                f"{name} cannot be fitted to rows in blocks: {self._blockwise.instead} Or fit a sample and place the "
+                f"{name} cannot be fitted to chunked data: {self._blockwise.instead} Or fit a sample and place the "
                 "others: model.fit(manifoldry.row_blocks(X).sample(300, numpy.random.default_rng(0)).rows), then "
                 "model.transform(X)."
             )

@@ -106,7 +106,7 @@ class IncrementalMixin(Embedder):
         name, model = type(self).__name__, cast(Any, self)
         if as_blocks(X) is not None:
             raise ValueError(
-                f"{name}.partial_fit takes rows in memory; got rows in blocks: call it with one block after the other, "
+                f"{name}.partial_fit takes rows in memory; got chunked data: call it with one chunk after the other, "
                 "or fit all of them at once."
             )
         if isinstance(X, NeighborGraph) or self._pairwise:
@@ -122,7 +122,7 @@ class IncrementalMixin(Embedder):
             )
         if hasattr(self, "sampled_rows_"):
             raise ValueError(
-                f"This {name} was fitted to rows in blocks, of which it holds a sample: more rows would count "
+                f"This {name} was fitted to chunked data, of which it holds a sample: more rows would count "
                 "differently from those. Call partial_fit with every block instead of fit, or fit all rows again."
             )
 

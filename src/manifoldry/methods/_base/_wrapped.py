@@ -254,7 +254,7 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Raise an error for chunked data, of which scikit-learn's method would make one array."""
         if as_blocks(X) is not None:
             raise ValueError(
-                f"{type(self).__name__}.{method} takes rows in memory; got rows in blocks: fit and transform take "
+                f"{type(self).__name__}.{method} takes rows in memory; got chunked data: fit and transform take "
                 "them; or pass a sample, manifoldry.row_blocks(X).sample(2000, numpy.random.default_rng(0)).rows."
             )
 

@@ -81,7 +81,7 @@ class MixtureClusterer(Clusterer):
 
         Parameters
         ----------
-        X : array or rows in blocks, of shape (n, n_features)
+        X : array or chunked data of shape (n, n_features)
             Points.
         """
         return self._probabilities(X, "predict_proba")
@@ -91,7 +91,7 @@ class MixtureClusterer(Clusterer):
 
         Parameters
         ----------
-        X : array or rows in blocks, of shape (n, n_features)
+        X : array or chunked data of shape (n, n_features)
             Points.
         """
         return self._probabilities(X, "score_samples")

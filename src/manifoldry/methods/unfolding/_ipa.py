@@ -328,7 +328,7 @@ class IPA(IncrementalMixin, Embedder):
         return PatchRule(self.n_patches, self.clustering, self.patches)
 
     def _draw_sample(self, shape: tuple[int, int], run: Run) -> IntArray:
-        """Return the rows from which patches and charts are estimated, the same as of rows in blocks."""
+        """Return the rows from which patches and charts are estimated, the same as for chunked data."""
         if self._patch_rule.given:
             return np.arange(shape[0])
         return drawn_rows(shape[0], bounded_size(self._sample_size(), shape[1]), run.rng("sampled rows"))
@@ -336,7 +336,7 @@ class IPA(IncrementalMixin, Embedder):
     def _sample_size(self) -> int:
         if self.patches is not None:  # asked before anything is read
             raise ValueError(
-                "patches of single points cannot be given for rows in blocks: give a cluster estimator as clustering, "
+                "patches of single points cannot be given for chunked data: give a cluster estimator as clustering, "
                 "which clusters a sample of them, or fit an array."
             )
         return MAX_SAMPLE if isinstance(self.n_patches, str) else max(MAX_SAMPLE, SAMPLE_PER_PATCH * self.n_patches)

@@ -151,7 +151,7 @@ class NonlinearFactorAnalysis(Embedder):
 
         Parameters
         ----------
-        X : array or rows in blocks, of shape (n, n_features)
+        X : array or chunked data of shape (n, n_features)
             Rows.
         """
         check_is_fitted(self, "embedding_")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from interpolated_digits import InterpolatedDigits
-from manifoldry import IPA, PCA, UMAP, datasets, row_blocks
+from manifoldry import IPA, PCA, UMAP, chunked_data, datasets
 from manifoldry._core.run import Run
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 from tables import Table
@@ -58,10 +58,10 @@ def line(step: str, fixed: float, a_row: float, columns: int, passes: int, sent:
 
 
 def linear(X: np.ndarray, n: int) -> list[dict[str, object]]:
-    fit = cpu_seconds(lambda: PCA(n_components=2).fit(row_blocks(X)))
-    small = cpu_seconds(lambda: PCA(n_components=2).fit(row_blocks(X[: n // 10])))
+    fit = cpu_seconds(lambda: PCA(n_components=2).fit(chunked_data(X)))
+    small = cpu_seconds(lambda: PCA(n_components=2).fit(chunked_data(X[: n // 10])))
     model = PCA(n_components=2).fit(X[:1000])
-    place = cpu_seconds(lambda: read(model.transform(row_blocks(X))))
+    place = cpu_seconds(lambda: read(model.transform(chunked_data(X))))
     a_row = (fit - small) / (0.9 * n)
     return [
         line("PCA, fit to all rows", max(0.0, fit - a_row * n), a_row, X.shape[1], 2, "sums, 20 kB"),
@@ -71,10 +71,10 @@ def linear(X: np.ndarray, n: int) -> list[dict[str, object]]:
 
 def patches(n: int) -> list[dict[str, object]]:
     X = datasets.swiss_roll(n).X.astype(np.float32)
-    fit = cpu_seconds(lambda: IPA(n_components=2, n_jobs=1).fit(row_blocks(X)))
+    fit = cpu_seconds(lambda: IPA(n_components=2, n_jobs=1).fit(chunked_data(X)))
     model = IPA(n_components=2, n_jobs=1)
-    small = cpu_seconds(lambda: model.fit(row_blocks(X[: n // 10])))
-    place = cpu_seconds(lambda: read(model.transform(row_blocks(X))))
+    small = cpu_seconds(lambda: model.fit(chunked_data(X[: n // 10])))
+    place = cpu_seconds(lambda: read(model.transform(chunked_data(X))))
     a_row = (fit - small) / (0.9 * n)
     return [
         line("IPA, fit to all rows", max(0.0, fit - a_row * n), a_row, 3, 2, "overlaps of patches"),
@@ -83,14 +83,14 @@ def patches(n: int) -> list[dict[str, object]]:
 
 
 def landmarks(X: np.ndarray, n: int, n_placed: int) -> list[dict[str, object]]:
-    blocks = row_blocks(lambda: iter(np.array_split(X, 16)), n_rows=len(X))
-    size = min(UMAP._blockwise.n_rows, n // 5)
+    blocks = chunked_data(lambda: iter(np.array_split(X, 16)), n_rows=len(X))
+    size = min(UMAP._chunk_support.n_rows, n // 5)
     draw = cpu_seconds(lambda: blocks.sample(size, np.random.default_rng(0)))
     model = UMAP(n_jobs=1)
     fit = cpu_seconds(lambda: model.fit(X[:size]))
     model.transform(X[-100:])
     new = X[-n_placed:]
-    place = cpu_seconds(lambda: read(model.transform(row_blocks(new))))
+    place = cpu_seconds(lambda: read(model.transform(chunked_data(new))))
     run = Run(0, 1)
     search = cpu_seconds(lambda: model._extension.index.query(new, run))
     return [
@@ -108,7 +108,7 @@ def graphs(X: np.ndarray, n: int, n_asked: int) -> list[dict[str, object]]:
     rule = NeighborRule(15, search="approximate").resolve(rows)
     build = cpu_seconds(lambda: built.append(NeighborIndex(X[:rows], rule, run)))
     query = cpu_seconds(lambda: built[0].query(asked, run))
-    exact = cpu_seconds(lambda: nearest_of(asked, X))
+    exact = cpu_seconds(lambda: nearest_points(asked, X))
     by_index = build / rows + query / n_asked * (N_BILLION / rows)
     sent, passes = "every block, to every worker", -(-N_BILLION // rows)
     return [
@@ -117,7 +117,7 @@ def graphs(X: np.ndarray, n: int, n_asked: int) -> list[dict[str, object]]:
     ]
 
 
-def nearest_of(Q: np.ndarray, X: np.ndarray) -> None:
+def nearest_points(Q: np.ndarray, X: np.ndarray) -> None:
     """Find the nearest of all rows by blocks of them, as a pass does."""
     from sklearn.neighbors import NearestNeighbors
 

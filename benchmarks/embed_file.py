@@ -27,7 +27,7 @@ from tables import Table
 
 N_COLUMNS = 20
 NOISE = 0.01
-STAGES = ("read", "fit", "write", "save", "judge", "report")
+STAGES = ("read", "fit", "write", "save", "evaluate", "report")
 
 
 def make_file(path: Path, n: int) -> None:

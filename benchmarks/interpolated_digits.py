@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from manifoldry import datasets, row_blocks
-from manifoldry.data._chunked import RowBlocks
+from manifoldry import chunked_data, datasets
+from manifoldry.data._chunked import ChunkedData
 
 N_COLUMNS, N_NEAREST = 50, 10
 BLOCK_ROWS = 65_536
@@ -72,9 +72,9 @@ class InterpolatedDigits:
             rows, labels = self.block(b)
             yield rows[: n - lo], labels[: n - lo]
 
-    def rows(self, n: int) -> RowBlocks:
+    def rows(self, n: int) -> ChunkedData:
         """Return n rows in blocks, made when they are read."""
-        return row_blocks(lambda: (rows for rows, _ in self.blocks(n)), n_rows=n)
+        return chunked_data(lambda: (rows for rows, _ in self.blocks(n)), n_rows=n)
 
 
 def _nearest(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

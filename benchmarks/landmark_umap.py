@@ -90,11 +90,11 @@ class Stages:
     def judge(self, layouts: list[str], n: int) -> list[dict[str, float]]:
         """Return the figures of layouts on the first n rows."""
         from manifoldry.evaluation.score._score import score_layouts
-        from manifoldry.evaluation.score._table import Asked
+        from manifoldry.evaluation.score._table import ScoreOptions
 
         X = np.concatenate(list(self.digits.rows(n)))
         Ys = [np.load(self.folder / name, mmap_mode="r")[:n] for name in layouts]
-        asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
+        asked = ScoreOptions(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
         scores = score_layouts(X, Ys, asked, n_jobs=N_THREADS)
         return [
             {**{figure: score[figure] for figure in FIGURES}, "labels": self.votes(name, n)}
@@ -184,7 +184,7 @@ def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     n, judged = sizes["large"], sizes["sweep"]
     from manifoldry import UMAP
 
-    rows = [{"rows": n, "landmarks": UMAP._blockwise.n_rows, **measured(n, 0, folder)}]
+    rows = [{"rows": n, "landmarks": UMAP._chunk_support.n_rows, **measured(n, 0, folder)}]
     names = [f"{n}-0.npy"]
     if not (folder / f"{judged}-full.npy").exists():
         full = own_process("full", judged, 0, folder)
@@ -210,7 +210,7 @@ def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: AR
     """Compare a fit to all rows with fits to some, on real sets; their pictures go to the folder."""
     from manifoldry import UMAP, datasets
     from manifoldry.evaluation.score._score import score_layouts
-    from manifoldry.evaluation.score._table import Asked
+    from manifoldry.evaluation.score._table import ScoreOptions
 
     rows, figures = [], []
     for name in REAL_SETS if stored else REAL_SETS[-1:]:
@@ -221,7 +221,7 @@ def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: AR
         layouts = {len(X): whole}
         for m in (len(X) // 3, len(X) // 10):  # rows are in random order, so the first are a sample
             layouts[m] = UMAP(n_jobs=N_THREADS).fit(X[:m]).transform(X)
-        asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
+        asked = ScoreOptions(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
         scores = score_layouts(X, list(layouts.values()), asked, n_jobs=N_THREADS)
         for (m, Y), score in zip(layouts.items(), scores, strict=True):
             rows.append({"layout": name, "rows": len(X), "landmarks": m})

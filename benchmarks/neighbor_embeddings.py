@@ -25,6 +25,7 @@ import numpy as np
 
 import peers
 from manifoldry import datasets, metrics
+from manifoldry._numerics.ranks import rank_measures
 from peers import in_own_process, measure
 from tables import Table
 
@@ -142,7 +143,7 @@ def divergence(X: np.ndarray):
     run = Run(0)
     graph, _ = neighbor_graph(X, NeighborRule(90).resolve(len(X)), run)
     joint = perplexity_probabilities(graph, [30.0], run).joint()
-    kernel = LayoutKernel.student_t()
+    kernel = LayoutKernel()
     repulsion = choose_repulsion(kernel, len(X), 2, accuracy=1e-4)
     return JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run).value
 
@@ -176,7 +177,7 @@ def compare_fits(table: Table, name: str, folder: Path) -> None:
             continue
         if library in ("TSNE", "UMAP"):
             base = cell["seconds"]
-        ranks = metrics.rank_measures(X, cell["Y"], n_neighbors=15, sample=1000)
+        ranks = rank_measures(X, cell["Y"], n_neighbors=15, sample=1000)
         table.add(
             data=name,
             library=library,
@@ -299,7 +300,7 @@ def starts(quick: bool) -> None:
             began = time.process_time()
             model = method(init=init, n_jobs=N_THREADS).fit(roll.X)
             seconds = time.process_time() - began
-            ranks = metrics.rank_measures(roll.X, model.embedding_, n_neighbors=15, sample=1000)
+            ranks = rank_measures(roll.X, model.embedding_, n_neighbors=15, sample=1000)
             table.add(
                 method=method.__name__,
                 init=init,

@@ -6,7 +6,7 @@ Fits to five sixths of the rows (mnist: 10,000 of 12,000) and places the others.
 and of placing 1,000 new rows, trustworthiness of the fitted and of the new rows among themselves (2,000 of each), the
 share of labels that the five nearest fitted places guess right, of fitted rows (by the other half) and of new ones, and
 the bytes of the map that goes to rows in blocks. With --peer, the interpreter of an environment with umap-learn and
-tensorflow, its ParametricUMAP too; with --torch our nets trained by torch. Results are kept in results/networks.json.
+tensorflow, its ParametricUMAP too. Results are kept in results/networks.json.
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ def ours(make, data):
     began = time.process_time()
     new = model.transform(Q)
     place = time.process_time() - began
-    size = len(pickle.dumps(model._map_alone("transform"))) / 1000 if hasattr(model, "_map_alone") else None
+    size = (
+        len(pickle.dumps(model._strip_for_transform("transform"))) / 1000
+        if hasattr(model, "_strip_for_transform")
+        else None
+    )
     lost = getattr(model, "reconstruction_error_", None)
     return {**seconds(fit, place, Q), "map kB": size, "variance lost": lost, **judged(data, model.embedding_, new)}
 
@@ -124,11 +128,11 @@ def as_peer(folder, epochs):
     np.savez(Path(folder) / "places.npz", fitted=fitted, new=new, fit=fit, place=place)
 
 
-def methods(with_torch):
+def methods():
     """Return what is compared, by name."""
     from manifoldry import PCA, TSNE, UMAP, Autoencoder, ParametricTSNE, ParametricUMAP
 
-    compared = {
+    return {
         "PCA": lambda: PCA(n_components=2),
         "UMAP": UMAP,
         "ParametricUMAP": ParametricUMAP,
@@ -140,17 +144,12 @@ def methods(with_torch):
         "ParametricTSNE, loss only": lambda: ParametricTSNE(fine_tuning=1),
         "Autoencoder": Autoencoder,
     }
-    if with_torch:
-        compared["ParametricUMAP, torch"] = lambda: ParametricUMAP(backend="torch")
-        compared["Autoencoder, torch"] = lambda: Autoencoder(backend="torch")
-    return compared
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", default=["digits", "mnist"])
     parser.add_argument("--peer")
-    parser.add_argument("--torch", action="store_true")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--epochs", type=int, help="of the peer")
     parser.add_argument("--as-peer", metavar="FOLDER", help=argparse.SUPPRESS)
@@ -165,7 +164,7 @@ def main():
     table = Table("networks", CAPTION, COLUMNS)
     for name in asked.sets:
         data = split(name)
-        compared = {label: partial(ours, make, data) for label, make in methods(asked.torch).items()}
+        compared = {label: partial(ours, make, data) for label, make in methods().items()}
         if asked.peer:
             label = "umap-learn ParametricUMAP" + (f", {asked.epochs} epochs" if asked.epochs else "")
             compared[label] = partial(peer, asked.peer, data, asked.epochs)

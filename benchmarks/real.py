@@ -30,7 +30,8 @@ from contact_sheet import Panel, draw
 from manifoldry import metrics
 from manifoldry._core.registry import METHODS
 from manifoldry._core.values import FloatArray
-from manifoldry._numerics.plot_checks import PLOT_CELLS, distinct_places
+from manifoldry._numerics.geometry.scales import PLOT_CELLS, plot_cells
+from manifoldry._numerics.ranks import rank_measures
 from real_sets import SEED, SETS, RealSet
 from tables import Table
 
@@ -96,7 +97,7 @@ def share_of_places(Y: FloatArray) -> float:
     """Return the distinct places of a plot of Y, relative to those of as many uniform points."""
     n_cells = PLOT_CELLS ** min(2, Y.shape[1])
     expected = -n_cells * np.expm1(len(Y) * np.log1p(-1 / n_cells))
-    return distinct_places(Y) / expected
+    return len(np.unique(plot_cells(Y))) / expected
 
 
 def predicted(Y: FloatArray, data: RealSet) -> float | None:
@@ -125,7 +126,7 @@ def judge(data: RealSet, Y: FloatArray, sentences: Sequence[str]) -> dict[str, A
     """Return the cells of a row that speak about the embedding."""
     k = min(MAX_NEIGHBORS, len(Y) // 10)  # of few rows, 15 are no neighborhood: 72 views of a turn would be called torn
     measured = {"n_neighbors": k, "sample": min(N_JUDGED, len(Y)), "random_state": SEED, "n_jobs": 1}
-    ranks = metrics.rank_measures(data.X, Y, **measured)
+    ranks = rank_measures(data.X, Y, **measured)
     plane = manifoldry.PCA(n_components=Y.shape[1], random_state=SEED).fit_transform(data.X)
     pca = float(metrics.trustworthiness(data.X, plane, **measured))
     below = float(ranks.trustworthiness) < pca - BELOW

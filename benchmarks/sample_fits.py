@@ -37,7 +37,7 @@ def fit(name: str, n: int, path: Path) -> None:
     some = np.abs(blocks.sample(N_WARM_UP, np.random.default_rng(1)).rows)
     card.cls(**settings).fit(some)
     model = card.cls(**settings)
-    rows = blocks.sample(model._blockwise.n_rows, np.random.default_rng(0)).rows
+    rows = blocks.sample(model._chunk_support.n_rows, np.random.default_rng(0)).rows
     rows = np.abs(rows) if name == "NMF" else rows
     began, cpu = time.perf_counter(), time.process_time()
     model.fit(rows)
@@ -68,7 +68,7 @@ def main() -> None:
         fit(asked.fit[0], int(asked.fit[1]), asked.digits)
         return
     n = QUICK_ROWS if asked.quick else N_ROWS
-    sampled = [card.name for card in (*list_methods(), *list_clusterings()) if card.cls._blockwise.kind == "sample"]
+    sampled = [card.name for card in (*list_methods(), *list_clusterings()) if card.cls._chunk_support.kind == "sample"]
     columns = {"method": "", "rows": ",", "seconds": ".1f", "CPU seconds": ".1f", "peak GB": ".2f"}
     caption = (
         f"Fits to the sample of rows in blocks that a method takes, of {n:,} rows of 50 columns in single precision."

@@ -32,7 +32,7 @@ def main() -> None:
             continue
         model = card.cls(**card.test_params).fit(X)
         method = "transform" if hasattr(model, "transform") else "predict"
-        alone, whole = (len(pickle.dumps(one)) / 1e6 for one in (model._map_alone(method), model))
+        alone, whole = (len(pickle.dumps(one)) / 1e6 for one in (model._strip_for_transform(method), model))
         print(f"| {card.name} | {alone:.3f} | {whole:.2f} |", flush=True)
 
 

@@ -16,9 +16,9 @@ import warnings
 import numpy as np
 from sklearn import cluster
 from sklearn.datasets import make_moons
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from manifoldry import KMeans, SpectralClustering, datasets, metrics
+from manifoldry import KMeans, SpectralClustering, datasets
 from manifoldry.methods.clusters._spectral import cut_value
 from tables import Table
 
@@ -110,7 +110,7 @@ def main() -> None:
                 classes=c,
                 way=way,
                 ARI=adjusted_rand_score(labels, found),
-                NMI=float(metrics.nmi(labels, found)),
+                NMI=float(normalized_mutual_info_score(labels, found)),
                 cut=cut_value(W, found.astype(np.int64), "random_walk"),
                 seconds=seconds,
                 gap=told if way == "SpectralClustering" else "",

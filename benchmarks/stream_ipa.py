@@ -25,12 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry import IPA, row_blocks
-from manifoldry._core.chunks import Pairwise, rows_per_block
+from manifoldry import IPA, chunked_data
+from manifoldry._core.chunks import TreeReduction, rows_per_chunk
 from manifoldry._core.run import Run
 from manifoldry.data._chunked.sampling import RowMoments, merged_moments, row_moments
-from manifoldry.data.datasets._curves import archimedean_length
-from manifoldry.data.datasets._sheets import ROLL_HOLE, ROLL_TURNS
+from manifoldry.data.datasets._flat import ROLL_HOLE, ROLL_TURNS, archimedean_length
 from peers import peak_memory
 from tables import ROOT, Table
 
@@ -54,7 +53,7 @@ class RollStream:
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self.step = rows_per_block(3)
+        self.step = rows_per_chunk(3)
         self.truth = np.empty((0, 2))
         self.seconds = 0.0
         turns = np.linspace(*ROLL_TURNS, N_ANGLES)
@@ -97,14 +96,14 @@ def digest(model: IPA) -> str:
 def measure(n: int, held: bool) -> dict[str, Any]:
     """Fit and place n points, in memory or as a stream, and return what it took."""
     stream, run = RollStream(n), Run(0, 1)
-    blocks = row_blocks(stream, n_rows=n)
+    blocks = chunked_data(stream, n_rows=n)
     X: Any = np.concatenate(list(blocks)) if held else blocks
     stream.seconds, began, cpu = 0.0, time.perf_counter(), time.process_time()
     model = IPA(n_components=2).fit(X)
     fit_s, fit_cpu = time.perf_counter() - began, time.process_time() - cpu - stream.seconds
     stream.seconds, began, cpu = 0.0, time.perf_counter(), time.process_time()
-    total, first, judging = Pairwise(merged_moments), Pairwise(merged_moments), 0.0
-    for start, placed in model.transform(row_blocks(stream, n_rows=n)).pieces():
+    total, first, judging = TreeReduction(merged_moments), TreeReduction(merged_moments), 0.0
+    for start, placed in model.transform(chunked_data(stream, n_rows=n)).pieces():
         paused, both = time.thread_time(), np.column_stack([placed, stream.truth])
         total.add(row_moments(both, start, run))
         if start < FIRST_ROWS:

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 import manifoldry
 from manifoldry import datasets
 from manifoldry._core.run import Run
-from manifoldry.methods._base._chunks import ShippedMap
+from manifoldry.methods._base._chunks import PortableMap
 from peers import peak_memory
 from tables import Table
 
@@ -89,7 +89,7 @@ def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
     call = "transform" if hasattr(model, "transform") and name in _names(manifoldry.list_methods()) else "predict"
     if not hasattr(model, call):
         return {"error": "has no map of new rows"}
-    shipped = pickle.dumps(ShippedMap(model._map_alone(call), call, model._output_of(call)[1]))
+    shipped = pickle.dumps(PortableMap(model._strip_for_transform(call), call, model._output_of(call)[1]))
     (folder / f"{name}.map").write_bytes(shipped)
     return {"call": call, "n": n, "bytes": len(shipped)}
 

@@ -67,7 +67,8 @@ def cities(lab: Lab) -> None:
 
 
 def _change(X: NDArray, Y: NDArray) -> float:
-    return metrics.distance_deviation(X, Y, n_neighbors=N_NEIGHBORS, sample=2000)
+    options = {"n_neighbors": N_NEIGHBORS, "sample": 2000, "figures": ["distance_deviation"]}
+    return metrics.score(X, Y, **options)["distance_deviation"]
 
 
 def _off(X: NDArray, old: NDArray, cities: NDArray, placed: NDArray) -> NDArray:

@@ -12,6 +12,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from manifoldry import KMeans, metrics
+from manifoldry._numerics.ranks import rank_measures
 
 MEASURES = {"knn_error": "KNN intersection error", "mrre_x": "MRRE of X", "mrre_y": "MRRE of Y"}
 
@@ -66,7 +67,7 @@ def told_apart(Y: NDArray[Any], labels: NDArray[Any], n_neighbors: int = 1) -> f
 
 def curves(X: NDArray[Any], Y: NDArray[Any], sizes: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return the three errors of neighborhoods over their size."""
-    found = metrics.rank_measures(X, Y, n_neighbors=sizes)
+    found = rank_measures(X, Y, n_neighbors=sizes)
     return {measure: np.asarray(getattr(found, measure)) for measure in MEASURES}
 
 

@@ -11,6 +11,7 @@ from clusterings import digits, draw_lines, fitted
 from harness import Lab, Reason, experiment, main
 from layouts import UNFOLDED, error
 from manifoldry import TesseraMap, datasets, metrics
+from manifoldry.graph._pairwise import distance_rows, nearest, sample_rows
 from rules import AS_GOOD, about, at_least, at_most, greatest, in_order, least, no_less, no_more
 
 HEIGHT = 11.0
@@ -130,6 +131,20 @@ def _judge_digits(lab: Lab, found: dict, bounded: Reason) -> None:
     lab.claim(what, 1 / _apart(_column(found, "loss")), faster, reason=table)
 
 
+def _distance_error(X: NDArray, Y: NDArray) -> float:
+    return metrics.score(X, Y, n_neighbors=N_NEIGHBORS, sample=None, figures=["distance_error"])["distance_error"]
+
+
+def _stretch(X: NDArray, Y: NDArray) -> float:
+    """Return the mean squared ratio of the distances of pairs that are not neighbors (khajehpour2013, 3.5)."""
+    rows = sample_rows(len(X), 1000, 0)
+    before, after = distance_rows(X)(rows), distance_rows(Y)(rows)
+    before[np.arange(len(rows)), rows] = np.inf
+    np.put_along_axis(before, nearest(before, N_NEIGHBORS), np.inf, axis=1)
+    far = np.isfinite(before) & (before > 0)
+    return float(np.mean((after[far] / before[far]) ** 2))
+
+
 def _measured(lab: Lab, X: NDArray, words: dict, *, r: int, n_clusters: int, preference: float) -> dict:
     found = {}
     for name in words["loss"]:
@@ -140,8 +155,8 @@ def _measured(lab: Lab, X: NDArray, words: dict, *, r: int, n_clusters: int, pre
         found[name] = {
             "loss": float(shares[r:].sum()),
             "rank": int((shares > MIN_SHARE).sum()),
-            "error": metrics.distance_error(X, tessera.embedding_, n_neighbors=N_NEIGHBORS),
-            "stretch": metrics.stretch(X, tessera.embedding_, n_neighbors=N_NEIGHBORS),
+            "error": _distance_error(X, tessera.embedding_),
+            "stretch": _stretch(X, tessera.embedding_),
             "bound": -tessera.certificate_.bound,
             "shares": shares,
             "Y": tessera.embedding_,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.neighbors import kneighbors_graph
 
 from clusterings import draw_clusters, draw_lines, fitted, mean_error
 from harness import Lab, experiment, main
-from manifoldry import datasets, metrics
+from manifoldry import datasets
+from manifoldry._core.values import NeighborGraph
+from manifoldry.graph._operations import label_components
 from rules import about, at_least, at_most, equals, falling, no_more, rising
 
 WEIGHTS = (0.0, 0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
@@ -69,8 +72,8 @@ def _judge_neighbors(lab: Lab, X) -> None:
     ratio = max(errors.values()) / min(errors.values())
     lab.claim("4 to 20 neighbors: largest error over least", ratio, at_most(1 + ALIKE, "similar results"))
     # Counted on one graph for all: with few neighbors the graph itself would fall apart.
-    graph = kneighbors_graph(X, 8)
-    torn = {k: len(metrics.nonlocalized(model.labels_, graph)) for k, model in models.items()}
+    graph = NeighborGraph.from_sparse(kneighbors_graph(X, 8))
+    torn = {k: int(np.sum(np.bincount(label_components(model.labels_, graph)[1]) > 1)) for k, model in models.items()}
     same = equals(0, "similarly preserve locality")
     sizes = {"n_clusters": 6, "n_components": 2, "split": True}
     alone = {k: _torn(fitted(lab, "LDLC", X, n_neighbors=k, **sizes)) for k in NEIGHBORS}

@@ -9,8 +9,10 @@ import pytest
 from browser import ARGUMENTS, MISSING, Pages, find_chromium
 from helpers import DEADLINE
 from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread as blas_limit
+from manifoldry._core.run import one_blas_thread as blas_limit
 from manifoldry._numerics.geometry import neighborhoods
+
+os.environ.setdefault("MPLBACKEND", "agg")  # plots need no display
 
 SMALL_TASK = 16
 """Rows per task. A grid's bands of rows, of 6 or more, must stay wider than what a point touches."""

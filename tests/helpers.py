@@ -12,12 +12,12 @@ from manifoldry._core.registry import Card
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
 from manifoldry.evaluation.metrics import procrustes
-from manifoldry.evaluation.selection._auto import AutoEmbedding
+from manifoldry.evaluation.selection._compare import AutoEmbedding
 from manifoldry.graph._operations import symmetrize
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborRule, neighbor_graph
-from manifoldry.methods._base._advice import certificates_of
-from manifoldry.methods._base._advice import problems as found_problems
+from manifoldry.methods._base._checks import certificates_of
+from manifoldry.methods._base._checks import problems as found_problems
 
 AUTO = Card(
     name="AutoEmbedding",
@@ -107,7 +107,7 @@ def knn_graph(X, k):
 def sample_of(X, k=None, radius=None):
     """Return points with their neighbors, within a radius if one is given."""
     neighbors, index = neighbor_graph(X, NeighborRule(k, radius).resolve(len(X)), Run(0))
-    return Sample(X, neighbors, symmetrize(neighbors), index)
+    return NeighborhoodData(X, neighbors, symmetrize(neighbors), index)
 
 
 def edges_of(graph):
@@ -147,3 +147,9 @@ def graph_of(n, edges):
     return NeighborGraph.from_sparse(
         sp.csr_array((np.concatenate([d, d]), (rows, columns)), shape=(n, n)), symmetric=True
     )
+
+
+def subspace_error(X, labels, n_components):
+    """Return the sum of squared distances of all points to the best affine subspace of their cluster."""
+    members = (X[labels == name] - X[labels == name].mean(axis=0) for name in np.unique(labels))
+    return sum(float(np.sum(np.linalg.svd(each, compute_uv=False)[n_components:] ** 2)) for each in members)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from manifoldry.cli._explore import ExploreServer
+from manifoldry.cli._explore.server import ExploreServer
 from manifoldry.data._tables import Table
 
 N = 120

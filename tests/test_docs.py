@@ -218,7 +218,7 @@ def test_the_readme_counts_the_methods():
 
 
 def test_a_callback_is_described_without_the_ways_of_another_method():
-    from manifoldry.cli._parameters import parameter_entries
+    from manifoldry.cli._methods import parameter_entries
 
     for card in CARDS:
         text = parameter_entries(card.cls).get("callback", ("", ""))[1]

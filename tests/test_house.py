@@ -11,14 +11,14 @@ import manifoldry
 from manifoldry._core.registry import list_clusterings, list_methods
 
 BUDGETS = {
-    "_core": (2_800, 16),
-    "_numerics": (16_750, 81),
-    "graph": (3_350, 13),
-    "data": (9_150, 38),
-    "methods": (19_950, 89),
-    "evaluation": (12_200, 46),
-    "viz": (3_750, 16),
-    "cli": (5_850, 36),
+    "_core": (2_800, 15),
+    "_numerics": (13_950, 77),
+    "graph": (2_900, 12),
+    "data": (8_050, 36),
+    "methods": (17_600, 73),
+    "evaluation": (10_500, 42),
+    "viz": (3_200, 13),
+    "cli": (4_850, 33),
     ".": (200, 2),
 }
 """Lines and files that a package may have; "." is the top level. Raising a budget is a decision of its own."""
@@ -28,7 +28,7 @@ MAX_FUNCTION_LINES = 50
 MAX_FOLDER_MODULES = 15
 """Modules of a folder besides ``__init__``."""
 LARGER_FOLDERS = {"_numerics/kernels": 16, "cli/_flow": 17}
-MAX_SINGLE_IMPORTER_MODULES = 57
+MAX_SINGLE_IMPORTER_MODULES = 50
 """Modules that exactly one other module imports: most should be merged into it."""
 MAX_OWN_CLASSES = 4
 """Classes of this package among the base classes of an estimator, including itself, without mixins: for example Isomap,

@@ -181,8 +181,8 @@ def test_spread_is_that_of_the_widest_column():
 def test_rows_are_rounded_away_where_numbers_are_sparse():
     """Near 2^24 numbers in single precision are 2 apart, and 2^-29 of that in double precision."""
     X = np.array([[2.0**24], [2.0**24 + 100]])
-    assert "double precision" in check.rounded_away(X.astype(np.float32), 100.0)
-    assert check.rounded_away(X, 100.0) is None
-    assert "subtract the offset" in check.rounded_away(2.0**29 * X, 100.0)
-    assert check.rounded_away(csr_array(X), 100.0) is None
-    assert check.rounded_away(X.astype(np.int64), 100.0) is None
+    assert "double precision" in check.rounding_message(X.astype(np.float32), 100.0)
+    assert check.rounding_message(X, 100.0) is None
+    assert "subtract the offset" in check.rounding_message(2.0**29 * X, 100.0)
+    assert check.rounding_message(csr_array(X), 100.0) is None
+    assert check.rounding_message(X.astype(np.int64), 100.0) is None

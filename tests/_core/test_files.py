@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manifoldry._core.files import new_file, refuse_existing
+from manifoldry._core.files import check_not_existing, new_file
 
 
 def test_a_file_appears_when_the_block_has_ended(tmp_path):
@@ -58,7 +58,7 @@ def test_a_file_that_another_program_makes_meanwhile_is_kept(tmp_path):
 
 def test_folders_are_no_files_and_must_exist(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder"):
-        refuse_existing(tmp_path, overwrite=True)
+        check_not_existing(tmp_path, overwrite=True)
     with pytest.raises(FileNotFoundError, match="no folder"), new_file(tmp_path / "missing" / "a.txt"):
         pytest.fail("the block must not run")
 

@@ -108,7 +108,7 @@ TWO_THREADS = """
 import os, threading
 import numpy, scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import one_blas_thread
 from manifoldry._core.run import Run
 def threads():
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
@@ -405,7 +405,7 @@ def test_large_matrices_get_the_threads_back_inside_a_context_unless_another_thr
         """
 import threading
 import threadpoolctl
-from manifoldry._core.threads import MAX_SERIAL_ORDER, blas_threads_for, one_blas_thread
+from manifoldry._core.run import MAX_SERIAL_ORDER, blas_threads_for, one_blas_thread
 
 def threads():
     return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
@@ -458,7 +458,7 @@ def test_small_loops_of_openmp_get_one_thread_and_the_former_number_comes_back()
         """
 import sklearn.neighbors
 import threadpoolctl
-from manifoldry._core.threads import MAX_SERIAL_PRODUCT, openmp_threads_for
+from manifoldry._core.run import MAX_SERIAL_PRODUCT, openmp_threads_for
 
 def threads():
     return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "openmp"}

@@ -56,33 +56,26 @@ def _banded(n, seed, shift=0.0):
 
 
 FORMS = {"dense": sp.csr_array.toarray, "sparse": sp.csr_array, "operator": aslinearoperator}
-MASSES = {
-    "none": lambda _: None,
-    "diagonal": lambda n: np.linspace(1, 3, n),
-    "sparse": lambda n: _banded(n, 7, shift=6.0),
-    "dense": lambda n: _banded(n, 7, shift=6.0).toarray(),
-}
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(("end", "mass"), [("smallest", False), ("smallest", True), ("largest", False)])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("n", [60, 500])
 def test_every_form_of_the_problem_agrees_with_lapack(end, form, mass, n):
-    A, B, k = _banded(n, 1), MASSES[mass](n), 4
-    full = np.eye(n) if B is None else np.diag(B) if mass == "diagonal" else _banded(n, 7, shift=6.0).toarray()
-    found = ENDS[end](FORMS[form](A), k, B=B, run=Run())
+    A, k = _banded(n, 1), 4
+    full = np.diag(np.linspace(1, 3, n)) if mass else np.eye(n)
+    found = ENDS[end](FORMS[form](A), k, run=Run(), **({"B": np.linspace(1, 3, n)} if mass else {}))
     values = scipy.linalg.eigvalsh(A.toarray(), full)
     # |A| <= 5, B >= 1, and the residuals of the pencil are relative to C^-1 A C^-T, smaller than |A|.
     np.testing.assert_allclose(found.values, values[:k] if end == "smallest" else values[::-1][:k], atol=5 * ACCEPTED)
     np.testing.assert_allclose(found.vectors.T @ full @ found.vectors, np.eye(k), atol=1e-13)
     defects = A @ found.vectors - full @ found.vectors * found.values
     np.testing.assert_allclose(found.residuals, np.linalg.norm(defects, axis=0), atol=1e-13)
-    # |C| <= sqrt(|B|) < sqrt(11) turns the residual of the ordinary problem into that of the pencil.
-    assert found.residuals.max() < 11**0.5 * 5 * ACCEPTED
+    # |C| <= sqrt(3) turns the residual of the ordinary problem into that of the pencil.
+    assert found.residuals.max() < 3**0.5 * 5 * ACCEPTED
 
 
-@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize("n", [200, 1000])
 @pytest.mark.parametrize("form", ["sparse", "dense"])
 def test_ring_has_all_its_double_values(n, form):
     A = FORMS[form](_ring(n))
@@ -94,12 +87,12 @@ def test_ring_has_all_its_double_values(n, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_path_has_cosines(form):
-    n = 900
+    n = 500
     found = smallest(FORMS[form](_path(n)), 3, null=np.ones(n), run=Run())
     np.testing.assert_allclose(found.values, _path_values(n)[1:4], atol=4 * ACCEPTED)
     cosines = np.cos(np.pi * np.outer(np.arange(n) + 0.5, [1, 2, 3]) / n) * np.sqrt(2 / n)
-    # Residual / gap = 4e-12 / 1.2e-5.
-    np.testing.assert_allclose(found.vectors, fix_signs(cosines), atol=4e-7)
+    # Residual / gap = 4e-12 / 3.9e-5.
+    np.testing.assert_allclose(found.vectors, fix_signs(cosines), atol=1.1e-7)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(25, 25), (20, 33)])
@@ -166,20 +159,17 @@ def test_components_without_the_overall_constant_leave_their_contrasts(length):
     np.testing.assert_allclose(found.vectors.sum(axis=0), 0, atol=1e-11)
 
 
-@pytest.mark.parametrize("mass", ["diagonal", "sparse"])
-def test_components_with_a_mass_and_all_null_vectors_known(mass):
+def test_components_with_a_mass_and_all_null_vectors_known():
     lengths = (500, 50, 8, 1)
     A = sp.block_diag([_path(m) if m > 1 else sp.csr_array((1, 1)) for m in lengths], format="csr")
     n, labels = sum(lengths), np.repeat(np.arange(4), lengths)
     order = np.random.default_rng(1).permutation(n)
     A, null = A[order][:, order], np.eye(4)[labels[order]]
     weights = np.random.default_rng(0).uniform(1, 2, n)
-    B = weights if mass == "diagonal" else sp.csr_array(A + sp.diags_array(weights))
-    full = np.diag(weights) if mass == "diagonal" else B.toarray()
-    found = smallest(A, 6, B=B, null=null, run=Run())
-    exact = scipy.linalg.eigvalsh(A.toarray(), full)[4:10]
+    found = smallest(A, 6, B=weights, null=null, run=Run())
+    exact = scipy.linalg.eigvalsh(A.toarray(), np.diag(weights))[4:10]
     np.testing.assert_allclose(found.values, exact, atol=4 * ACCEPTED)
-    np.testing.assert_allclose(null.T @ full @ found.vectors, 0, atol=1e-11)
+    np.testing.assert_allclose(null.T @ np.diag(weights) @ found.vectors, 0, atol=1e-11)
     assert len(found.dropped) == 4
     np.testing.assert_allclose(found.dropped, 0, atol=4 * ACCEPTED)
 
@@ -235,7 +225,7 @@ def test_arguments_are_left_alone():
     A, B, null = _grid(20, 25), np.linspace(1, 2, 500), np.ones((500, 1))
     kept = A.copy(), B.copy(), null.copy()
     smallest(A, 2, B=B, null=null, run=Run())
-    largest(A, 2, B=B, run=Run())
+    largest(A, 2, run=Run())
     assert np.array_equal(A.data, kept[0].data)
     assert np.array_equal(A.indices, kept[0].indices)
     assert np.array_equal(B, kept[1])
@@ -310,10 +300,8 @@ def test_an_unsymmetric_matrix_is_refused(n, form):
         (np.ones((3, 4)), 1, {}, "square"),
         (sp.csr_array(np.diag([1.0, np.inf])), 1, {}, "finite"),
         (np.eye(4), 1, {"B": np.array([1.0, 1.0, 0.0, 1.0])}, "positive definite"),
-        (np.eye(4), 1, {"B": -np.eye(4) + 0.1}, "positive definite"),
-        (np.eye(2), 1, {"B": sp.csr_array([[1.0, 2.0], [2.0, 1.0]])}, "positive definite"),
-        (np.eye(4), 1, {"B": np.ones(3)}, "order of A"),
-        (np.eye(4), 1, {"B": aslinearoperator(np.eye(4))}, "LinearOperator"),
+        (np.eye(4), 1, {"B": np.ones(3)}, "one mass per row of A"),
+        (np.eye(4), 1, {"B": np.eye(4)}, "must be a vector"),
         (np.eye(4), 1, {"null": np.ones(3)}, "one row per row"),
         (np.eye(4), 1, {"null": np.zeros(4)}, "must not be zero"),
         (np.diag([1.0, 2.0, 3.0]), 1, {"null": np.ones(3)}, "not eigenvectors"),

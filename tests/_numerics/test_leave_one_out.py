@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from manifoldry import UMAP, SymmetricSNE
 from manifoldry._core.run import Run
-from manifoldry._numerics.descent.leave_one_out import JointLeftOut, LeftOut, SampledLeftOut, place_left_out
+from manifoldry._numerics.descent.leave_one_out import JointLeftOut, LeftOut, SampledLeftOut, embed_left_out
 from manifoldry._numerics.descent.negative_sampling import LayoutParameters
 from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 
@@ -90,7 +90,7 @@ def test_the_divergence_of_one_place_and_its_derivatives(dof, d):
         np.testing.assert_allclose(4 * gradient[row], slow[0], atol=1e-5)
         np.testing.assert_allclose(hessian[row], slow[1], atol=1e-4)
         # Values differ by the same number at any place.
-        one = LeftOut(own[row : row + 1], points.near[row : row + 1], points.weights[row : row + 1])
+        one = LeftOut(own[row : row + 1], points.neighbors[row : row + 1], points.weights[row : row + 1])
         change = loss.value(places[row : row + 1], one) - loss.value(Y[i : i + 1], one)
         slowly = slow_divergence(at(Y, i, places[row]), joint, dof) - slow_divergence(Y, joint, dof)
         np.testing.assert_allclose(change[0], slowly, atol=1e-9)
@@ -123,7 +123,7 @@ def test_a_point_left_out_comes_back():
         SampledLeftOut.of(Y, LayoutParameters(1.577, 0.895, 5, 1.0, 1.0, 100), Run(0, 1)),
     ):
         points = left_out(v / v.sum(), np.array([5, 40]))
-        placed = place_left_out(loss, points, Y[[40, 5]])
+        placed = embed_left_out(loss, points, Y[[40, 5]])
         assert np.linalg.norm(placed - [[0, 0], [30, 0]], axis=1).max() < 10
         here, beside = (np.abs(loss.half_gradient(Y, points)).max() for Y in (placed, placed + 0.5))
         assert here < 0.05 * beside  # a place of rest

@@ -12,10 +12,10 @@ from manifoldry._numerics.repulsion.sums import BarnesHutRepulsion, ExactRepulsi
 
 EPS, EPS32 = np.finfo(float).eps, float(np.finfo(np.float32).eps)
 KERNELS = {
-    "half": LayoutKernel.student_t(0.5),
-    "cauchy": LayoutKernel.student_t(),
-    "three": LayoutKernel.student_t(3.0),
-    "gaussian": LayoutKernel.gaussian(),
+    "half": LayoutKernel(0.5),
+    "cauchy": LayoutKernel(),
+    "three": LayoutKernel(3.0),
+    "gaussian": LayoutKernel(dof=None),
 }
 kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 WAYS = {"exact": ExactRepulsion, "barnes_hut": BarnesHutRepulsion, "fft": FFTRepulsion}
@@ -81,8 +81,8 @@ def test_pairs_are_the_plain_sum(kernel, d):
 
 def test_pairs_of_float32_are_summed_in_double_precision():
     Y = blob(4, 600, 2, 3.0).astype(np.float32)
-    phi, grad = ExactRepulsion(LayoutKernel.student_t()).at_points(Y, None, Run(0))
-    true_phi, true_grad = slow(LayoutKernel.student_t(), Y.astype(float), np.ones(600), Y.astype(float), own=True)
+    phi, grad = ExactRepulsion(LayoutKernel()).at_points(Y, None, Run(0))
+    true_phi, true_grad = slow(LayoutKernel(), Y.astype(float), np.ones(600), Y.astype(float), own=True)
     assert phi.dtype == grad.dtype == np.float32
     np.testing.assert_allclose(phi, true_phi, rtol=EPS32)
     np.testing.assert_allclose(grad, true_grad, rtol=EPS32, atol=1e-9)
@@ -92,13 +92,13 @@ def test_weights_of_pairs_keep_their_digits_over_the_whole_range():
     run = Run(0)
     s = np.concatenate([np.geomspace(1e-12, 707.0, 200), [709.0, 1e4, 1e300]])
     origin, places = np.zeros((1, 1)), np.sqrt(s)[:, None]
-    phi, _ = ExactRepulsion(LayoutKernel.gaussian()).potential(origin, None, run)(places, run)
+    phi, _ = ExactRepulsion(LayoutKernel(dof=None)).potential(origin, None, run)(places, run)
     # The square root and its square, and the range reduction, move the exponent by a few EPS of itself.
     np.testing.assert_allclose(phi[:200], np.exp(-s[:200]), rtol=4 * EPS * 707)
     assert (phi[200:] == 0).all()
     s = np.geomspace(1e-12, 1e200, 300)
     for dof in (0.3, 7.0):
-        phi, _ = ExactRepulsion(LayoutKernel.student_t(dof)).potential(origin, None, run)(np.sqrt(s)[:, None], run)
+        phi, _ = ExactRepulsion(LayoutKernel(dof)).potential(origin, None, run)(np.sqrt(s)[:, None], run)
         logs = -(dof + 1) / 2 * np.log1p(s / dof)
         kept = logs > -700
         np.testing.assert_allclose(phi[kept], np.exp(logs[kept]), rtol=4 * EPS * 700)
@@ -106,13 +106,13 @@ def test_weights_of_pairs_keep_their_digits_over_the_whole_range():
 
 def test_pairs_keep_the_digits_of_a_lonely_point():
     Y = np.array([[0.0, 0.0], [0.5, 0.0], [15.0, 0.0]])
-    phi, _ = ExactRepulsion(LayoutKernel.gaussian()).at_points(Y, None, Run(0))
+    phi, _ = ExactRepulsion(LayoutKernel(dof=None)).at_points(Y, None, Run(0))
     np.testing.assert_allclose(phi[2], np.exp(-(14.5**2)) + np.exp(-225.0), rtol=1e-12)
 
 
 def test_repulsions_of_pairs_are_opposite():
     Y, charges = clusters(5, 900, 30.0), charged(6, 900)
-    _, grad = ExactRepulsion(LayoutKernel.student_t()).at_points(Y, charges, Run(0))
+    _, grad = ExactRepulsion(LayoutKernel()).at_points(Y, charges, Run(0))
     total = charges @ grad
     assert np.abs(total).max() <= 900 * EPS * np.abs(charges[:, None] * grad).sum()
 
@@ -144,7 +144,7 @@ def test_fft_and_barnes_hut_keep_the_error_they_promise(kernel, Y, charges, erro
 
 @layouts
 def test_the_mesh_itself_answers_for_usual_layouts(Y, charges):
-    repulsion = FFTRepulsion(LayoutKernel.student_t())
+    repulsion = FFTRepulsion(LayoutKernel())
     repulsion.at_points(Y, charges, Run(0))
     assert repulsion.n_barnes_hut == 0
 
@@ -177,8 +177,8 @@ def test_a_tree_that_opens_every_cell_is_exact(kernel):
 def test_threads_and_earlier_questions_change_no_bit(way, Y):
     charges = charged(27, len(Y))
     before = Y.tobytes(), charges.tobytes()
-    fresh = way(LayoutKernel.student_t()).at_points(Y, charges, Run(0, n_jobs=1))
-    used = way(LayoutKernel.student_t())
+    fresh = way(LayoutKernel()).at_points(Y, charges, Run(0, n_jobs=1))
+    used = way(LayoutKernel())
     used.at_points(blob(28, 5000, width=20.0), None, Run(0))
     for n_jobs in (1, 2, 3):
         again = used.at_points(Y, charges, Run(0, n_jobs=n_jobs))
@@ -202,7 +202,7 @@ def test_duplicates_feel_each_other_like_others(way, kernel):
 @ways
 @pytest.mark.parametrize("n", [1, 2, 2000])
 def test_points_at_one_place(way, n):
-    phi, grad = way(LayoutKernel.student_t()).at_points(np.full((n, 2), 3.25), None, Run(0))
+    phi, grad = way(LayoutKernel()).at_points(np.full((n, 2), 3.25), None, Run(0))
     np.testing.assert_allclose(phi, n - 1, atol=n * EPS)
     assert not grad.any()
 
@@ -211,8 +211,8 @@ def test_points_at_one_place(way, n):
 @pytest.mark.parametrize("width", [1e-200, 1e-40, 1e40])
 def test_layouts_of_any_width_have_a_potential(way, width):
     Y = blob(29, 1200) * width
-    true_phi, true = ExactRepulsion(LayoutKernel.student_t()).at_points(Y, None, Run(0))
-    phi, grad = way(LayoutKernel.student_t()).at_points(Y, None, Run(0))
+    true_phi, true = ExactRepulsion(LayoutKernel()).at_points(Y, None, Run(0))
+    phi, grad = way(LayoutKernel()).at_points(Y, None, Run(0))
     np.testing.assert_allclose(phi, true_phi, rtol=1e-2)
     # Scaled, because the squares of such numbers are none.
     assert off(grad / np.abs(true).max(), true / np.abs(true).max()) < 1e-2
@@ -232,8 +232,8 @@ def test_one_point_far_away_spoils_nothing(way, kernel, far):
 
 def test_faint_potentials_of_a_mesh_are_exact():
     Y = np.vstack([disk(32, 2000, 12.0), [[9.5, 0.0], [0.0, -10.5]]])
-    true, _ = ExactRepulsion(LayoutKernel.gaussian()).at_points(Y, None, Run(0))
-    repulsion = FFTRepulsion(LayoutKernel.gaussian())
+    true, _ = ExactRepulsion(LayoutKernel(dof=None)).at_points(Y, None, Run(0))
+    repulsion = FFTRepulsion(LayoutKernel(dof=None))
     phi, _ = repulsion.at_points(Y, None, Run(0))
     assert true[-2:].max() < 1e-3 * true.max()
     assert repulsion.n_barnes_hut == 0
@@ -243,7 +243,7 @@ def test_faint_potentials_of_a_mesh_are_exact():
 
 def test_layouts_too_wide_for_a_mesh_go_to_barnes_hut():
     Y, run = clusters(33, 2000, 5000.0), Run(0)
-    repulsion = FFTRepulsion(LayoutKernel.student_t())
+    repulsion = FFTRepulsion(LayoutKernel())
     for got, wanted in zip(
         repulsion.at_points(Y, None, run), repulsion.barnes_hut.at_points(Y, None, run), strict=True
     ):
@@ -275,10 +275,10 @@ def test_frozen_layouts_give_a_potential_and_its_gradient(way, kernel):
 @pytest.mark.parametrize("d", [1, 2])
 def test_frozen_layouts_answer_place_by_place_anywhere_and_after_a_journey(way, d):
     Y, run = clusters(37, 2000, 40.0, d), Run(0, n_jobs=2)
-    frozen = way(LayoutKernel.student_t()).potential(Y, None, run)
+    frozen = way(LayoutKernel()).potential(Y, None, run)
     places = np.vstack([Y[:30] + 0.1, np.full((1, d), 35.0), np.full((1, d), -1e7)])
     phi, grad = frozen(places, run)
-    true_phi, true = slow(LayoutKernel.student_t(), Y, np.ones(2000), places, own=False)
+    true_phi, true = slow(LayoutKernel(), Y, np.ones(2000), places, own=False)
     np.testing.assert_allclose(phi, true_phi, rtol=1e-2)
     assert off(grad, true) < 1e-2
     np.testing.assert_allclose(grad[30:], true[30:], rtol=1e-2)
@@ -295,7 +295,7 @@ def test_frozen_layouts_answer_place_by_place_anywhere_and_after_a_journey(way, 
 def test_a_frozen_layout_stays_when_the_layout_moves_on(way, d):
     Y, charges, run = clusters(43, 1500, 30.0, d), charged(44, 1500), Run(0)
     places = Y[:9] + 0.2
-    repulsion = way(LayoutKernel.student_t())
+    repulsion = way(LayoutKernel())
     frozen = repulsion.potential(Y, charges, run)
     before = frozen(places, run)[1]
     Y += 5.0
@@ -307,7 +307,7 @@ def test_a_frozen_layout_stays_when_the_layout_moves_on(way, d):
 @ways
 def test_a_frozen_layout_contains_the_point_itself(way):
     Y, charges, run = clusters(38, 1500, 30.0), charged(39, 1500), Run(0)
-    repulsion = way(LayoutKernel.student_t(), *([] if way is ExactRepulsion else [1e-4]))
+    repulsion = way(LayoutKernel(), *([] if way is ExactRepulsion else [1e-4]))
     phi, grad = repulsion.at_points(Y, charges, run)
     whole_phi, whole_grad = repulsion.potential(Y, charges, run)(Y, run)
     assert off(whole_phi - charges, phi) < 2e-4
@@ -318,13 +318,13 @@ def test_a_frozen_layout_contains_the_point_itself(way):
 @pytest.mark.parametrize("d", [1, 2])
 def test_arrays_that_may_only_be_read_are_read(way, d):
     Y, charges, run = clusters(41, 300, 20.0, d), charged(42, 300), Run(0)
-    frozen = way(LayoutKernel.student_t()).potential(Y, charges, run)
-    wanted = way(LayoutKernel.student_t()).at_points(Y, charges, run)[1], frozen(Y[:9], run)[1]
+    frozen = way(LayoutKernel()).potential(Y, charges, run)
+    wanted = way(LayoutKernel()).at_points(Y, charges, run)[1], frozen(Y[:9], run)[1]
     held = [vars(frozen), vars(frozen.layout)] if way is FFTRepulsion else [vars(frozen)]
     kept = [value for part in held for value in part.values() if isinstance(value, np.ndarray)]
     for array in (Y, charges, *kept):
         array.flags.writeable = False
-    np.testing.assert_array_equal(way(LayoutKernel.student_t()).at_points(Y, charges, run)[1], wanted[0])
+    np.testing.assert_array_equal(way(LayoutKernel()).at_points(Y, charges, run)[1], wanted[0])
     np.testing.assert_array_equal(frozen(Y[:9], run)[1], wanted[1])
 
 
@@ -333,4 +333,4 @@ def test_layouts_that_ran_away_are_refused(way):
     Y = blob(40, 50)
     Y[7, 1] = np.inf
     with pytest.raises(ValueError, match="not finite"):
-        way(LayoutKernel.student_t()).at_points(Y, None, Run(0))
+        way(LayoutKernel()).at_points(Y, None, Run(0))

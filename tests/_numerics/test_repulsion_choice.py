@@ -6,7 +6,7 @@ from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 
 
 def test_which_way_is_taken():
-    student = LayoutKernel.student_t()
+    student = LayoutKernel()
     for n, d, accuracy, name in [
         (1000, 2, None, "exact"),
         (1001, 2, None, "fft"),
@@ -38,4 +38,4 @@ def test_which_way_is_taken():
 )
 def test_what_no_way_can_do_is_refused(d, given, said):
     with pytest.raises(ValueError, match=said):
-        choose_repulsion(LayoutKernel.student_t(), 5000, d, **given)
+        choose_repulsion(LayoutKernel(), 5000, d, **given)

@@ -76,11 +76,11 @@ def test_boxes_hold_their_points_with_room_to_spare():
     assert (roomy.positions(plane).min(axis=1) * 0.3 >= 0.49 * np.ptp(plane[0])).all()
 
 
-@pytest.mark.parametrize("kernel", [LayoutKernel.student_t(), LayoutKernel.student_t(0.5), LayoutKernel.gaussian()])
+@pytest.mark.parametrize("kernel", [LayoutKernel(), LayoutKernel(0.5), LayoutKernel(dof=None)])
 @pytest.mark.parametrize("spacing", [0.4, 1e-6])
 def test_transforms_are_those_of_the_kernel_over_those_of_the_splines(kernel, spacing):
     mesh = Mesh((0.0, 0.0), spacing, (20, 25))
-    transform = KernelTransform.of(kernel, mesh)
+    transform = KernelTransform.of(kernel, mesh.spacing, mesh.halves)
     r, c = (np.minimum(np.arange(2 * half), 2 * half - np.arange(2 * half)) * spacing for half in mesh.halves)
     fall = kernel.value_minus_one(r[:, None] ** 2 + c**2)
     far = kernel.value_minus_one(np.array((20**2 + 25**2) * spacing**2))
@@ -91,9 +91,9 @@ def test_transforms_are_those_of_the_kernel_over_those_of_the_splines(kernel, sp
 
 
 def test_convolutions_do_not_close_on_themselves():
-    kernel, run = LayoutKernel.student_t(), Run(0)
+    kernel, run = LayoutKernel(), Run(0)
     mesh = Mesh((0.0, 0.0), 0.5, (32, 24))
-    transform, grid = KernelTransform.of(kernel, mesh), np.zeros(mesh.shape)
+    transform, grid = KernelTransform.of(kernel, mesh.spacing, mesh.halves), np.zeros(mesh.shape)
     grid[0, 0], grid[-1, -1] = 1.0, 2.0
     got = convolve(grid, transform, mesh, run, Workspace())[:, : mesh.shape[1]]
     # Both divisions undone, by the spline's values at the nodes, it is the weight itself, also across the whole mesh.
@@ -108,7 +108,7 @@ def test_convolutions_do_not_close_on_themselves():
     np.testing.assert_allclose(got[inner], wanted[inner], atol=20 * EPS32 * got.max())
 
 
-@pytest.mark.parametrize("kernel", [LayoutKernel.student_t(), LayoutKernel.student_t(3.0), LayoutKernel.gaussian()])
+@pytest.mark.parametrize("kernel", [LayoutKernel(), LayoutKernel(3.0), LayoutKernel(dof=None)])
 def test_at_the_nodes_a_mesh_is_exact(kernel):
     """The answer interpolates the weight in both arguments, so points on nodes feel it as it is."""
     repulsion, run = FFTRepulsion(kernel, 1e-1), Run(0)

@@ -11,12 +11,12 @@ from manifoldry._numerics.scaling import (
     additive_constant,
     center_gram,
     classical_scaling,
+    embed_from_landmarks,
     landmark_scaling,
     negative_part,
-    place_columns,
     principal_axes,
+    principal_rotation,
     principal_scaling,
-    principal_turn,
 )
 
 EPS = np.finfo(float).eps
@@ -176,7 +176,7 @@ def test_all_points_as_landmarks_is_classical_scaling():
     by_landmarks = landmark_scaling(D, np.arange(60), 4, run)
     np.testing.assert_allclose(by_landmarks.spectrum.values, whole.spectrum.values, rtol=1e-13)
     np.testing.assert_allclose(by_landmarks.coordinates, whole.coordinates, atol=1e-12)
-    np.testing.assert_allclose(place_columns(by_landmarks, D, run), whole.coordinates, atol=1e-12)
+    np.testing.assert_allclose(embed_from_landmarks(by_landmarks, D, run), whole.coordinates, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [4, 5, 20])
@@ -185,7 +185,7 @@ def test_more_landmarks_than_dimensions_place_euclidean_points_exactly(count):
     landmarks = np.random.default_rng(14).permutation(200)[:count]
     lengths = cdist(X[landmarks], X)
     scaling = landmark_scaling(lengths, landmarks, 3, Run(0))
-    Y = place_columns(scaling, lengths, Run(0, 2))
+    Y = embed_from_landmarks(scaling, lengths, Run(0, 2))
     # The landmarks' spread in their narrowest direction divides the rounding of squared distances.
     atol = 100 * 200 * EPS * (lengths**2).max() / np.sqrt(scaling.spectrum.values[-1])
     np.testing.assert_allclose(cdist(Y, Y), cdist(X, X), atol=atol)
@@ -198,7 +198,7 @@ def test_placement_is_the_same_in_any_blocks_and_threads(monkeypatch):
     lengths = cdist(X[landmarks], X).astype(np.float32)
     scaling = landmark_scaling(lengths, landmarks, 3, Run(0))
     monkeypatch.setattr("manifoldry._numerics.scaling.SCALING_BLOCK_ENTRIES", 30 * 64)
-    one, two = (place_columns(scaling, lengths, Run(0, n_jobs)) for n_jobs in (1, 2))
+    one, two = (embed_from_landmarks(scaling, lengths, Run(0, n_jobs)) for n_jobs in (1, 2))
     assert one.tobytes() == two.tobytes()
     np.testing.assert_allclose(one, scaling.place(lengths.T.astype(float) ** 2), atol=1e-11)
 
@@ -270,7 +270,7 @@ def test_principal_axes_are_principal_scaling_where_every_column_counts():
 def test_turned_points_are_uncorrelated_and_their_axes_and_mean_lead_back():
     X = cloud(31, 50, 3) @ np.random.default_rng(31).normal(size=(3, 3)) + 7.0
     before = X.copy()
-    turned, axes, mean = principal_turn(X)
+    turned, axes, mean = principal_rotation(X)
     np.testing.assert_allclose(turned @ axes.T + mean, X, atol=1e-12 * np.abs(X).max())
     products = turned.T @ turned
     np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-12 * products[0, 0])

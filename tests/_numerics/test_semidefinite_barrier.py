@@ -6,18 +6,18 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Stop
-from manifoldry._numerics.semidefinite import Bands, FrameLayout, PairStretch, StretchOptions, Variance, stretch_out
+from manifoldry._numerics.semidefinite.barrier_path import StretchOptions, stretch_out
 from manifoldry._numerics.semidefinite.certificate import certify_basis, certify_stretch
-from manifoldry._numerics.semidefinite.frames import Barrier, Misfit
-from manifoldry._numerics.semidefinite.systems import LengthProblem, NewtonStep
-from manifoldry.methods.unfolding._fast_mvu_program import _SmoothProblem, smooth_stretch
+from manifoldry._numerics.semidefinite.frames import Bands, Barrier, FrameLayout, Misfit, Stretch
+from manifoldry._numerics.semidefinite.newton import LengthProblem, NewtonStep
+from manifoldry.methods.unfolding._fast_mvu import _SmoothProblem, smooth_stretch
 from twins import identity_lengths, least
 
 GAP, SLACK = 1e-6, 1e-3
 
 
 def points(n):
-    return FrameLayout.of_points(n)
+    return FrameLayout(np.zeros(n, dtype=int))
 
 
 def differences(pairs, lengths, n):
@@ -117,7 +117,7 @@ def agrees(found, best, given):
     assert ((given.lower < lengths) & (lengths < given.upper)).all()
 
 
-SEEDS = range(20)
+SEEDS = range(10)
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
@@ -126,7 +126,7 @@ def test_the_variance_of_points_is_that_of_an_interior_point_solver(seed, kept):
     X, B = cloud(seed)
     n = len(X)
     given = bands(B, kept)
-    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0))
+    found = stretch_out(Stretch.variance(n), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0))
     agrees(found, reference(np.eye(n) - 1 / n, given, points(n)), given)
 
 
@@ -136,9 +136,7 @@ def test_weighted_pairs_are_stretched_as_by_an_interior_point_solver(seed, kept)
     X, B = cloud(seed)
     n = len(X)
     given, W = bands(B, kept), laplacian(seed, n)
-    found = stretch_out(
-        PairStretch(sp.csr_array(W)), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0)
-    )
+    found = stretch_out(Stretch(sp.csr_array(W)), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0))
     agrees(found, reference(W, given, points(n)), given)
 
 
@@ -148,7 +146,7 @@ def test_rigid_pieces_are_stretched_as_by_an_interior_point_solver(seed, sizes):
     layout, V, B, W = hinged(seed, sizes)
     given = bands(B, True)
     found = stretch_out(
-        PairStretch(sp.csr_array(W)), given, layout, V, StretchOptions(GAP, SLACK, layout.n_rows, 300), Run(0)
+        Stretch(sp.csr_array(W)), given, layout, V, StretchOptions(GAP, SLACK, layout.n_rows, 300), Run(0)
     )
     agrees(found, reference(W, given, layout), given)
     for _, rows in layout.groups:
@@ -162,10 +160,10 @@ def objective(kind, framed, seed):
     """Return a function, its layout and a place where it is smooth."""
     if framed:
         layout, V, B, W = hinged(seed)
-        stretch = PairStretch(sp.csr_array(W))
+        stretch = Stretch(sp.csr_array(W))
     else:
         V, B = cloud(seed)
-        layout, stretch = points(len(V)), Variance(len(V))
+        layout, stretch = points(len(V)), Stretch.variance(len(V))
     if kind == "misfit":
         # Longer than wanted everywhere: there the misfit's form is its whole second derivative.
         return Misfit(bands(sp.csr_array(1.3 * B), True)), layout, V
@@ -197,7 +195,7 @@ def test_newtons_equation_is_that_of_differences_along_curves(kind, framed):
         first = (8 * (ahead - behind) - (far - back)) / (12 * h)
         second = (16 * (ahead + behind) - (far + back) - 30 * here) / (12 * h * h)
         scale = float(abs(system.matrix).max())
-        assert 2 * system.right @ step == pytest.approx(first, abs=1e-6 * scale)
+        assert 2 * (system.basis.T @ system.slope.ravel()) @ step == pytest.approx(first, abs=1e-6 * scale)
         assert 2 * step @ (system.matrix @ step) == pytest.approx(second, abs=1e-6 * scale)
 
 
@@ -217,7 +215,7 @@ def test_short_lengths_only_stiffen_the_misfit():
 def test_a_bent_step_keeps_lengths_on_their_linear_course(kind):
     function, layout, V = objective(kind, True, 6) if kind == "kept" else objective(kind, False, 6)
     system = LengthProblem(function, layout).system(V)
-    factor = system.factor(10.0)
+    factor = system.solve(10.0).factor
     move = layout.tangent(V, np.random.default_rng(7).normal(size=V.shape))
     move[layout.n_frame_rows :] -= move[layout.n_frame_rows :].mean(axis=0)
 
@@ -242,7 +240,7 @@ def test_a_chain_becomes_straight(kept):
     X -= X.mean(axis=0)
     lengths = np.linspace(0.5, 1.5, n - 1)
     given = bands(differences([(i, i + 1) for i in range(n - 1)], lengths, n), kept)
-    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(GAP, SLACK, 4), Run(0))
+    found = stretch_out(Stretch.variance(n), given, points(n), X, StretchOptions(GAP, SLACK, 4), Run(0))
     ruler = np.concatenate([[0], np.cumsum(lengths * np.sqrt(given.upper))])
     most = float(np.square(ruler - ruler.mean()).sum())
     assert -found.certificate.objective == pytest.approx(most, rel=1e-5)
@@ -257,7 +255,7 @@ def test_the_forces_of_a_chain_are_those_of_a_pulled_rope():
     n = 8
     given = bands(differences([(i, i + 1) for i in range(n - 1)], np.ones(n - 1), n), False)
     X = np.random.default_rng(8).normal(size=(n, 2))
-    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(1e-8, SLACK, 3), Run(0))
+    found = stretch_out(Stretch.variance(n), given, points(n), X, StretchOptions(1e-8, SLACK, 3), Run(0))
     places = np.arange(n) - (n - 1) / 2
     np.testing.assert_allclose(found.multipliers, -np.cumsum(places)[:-1], rtol=1e-6)
 
@@ -265,15 +263,15 @@ def test_the_forces_of_a_chain_are_those_of_a_pulled_rope():
 def test_few_columns_are_not_called_optimal():
     X, B = cloud(9, n=12, space=6, k=4)
     given = bands(B, True)
-    narrow = stretch_out(Variance(12), given, points(12), X[:, :1], StretchOptions(GAP, SLACK, 1), Run(0))
+    narrow = stretch_out(Stretch.variance(12), given, points(12), X[:, :1], StretchOptions(GAP, SLACK, 1), Run(0))
     best = reference(np.eye(12) - 1 / 12, given, points(12))
     assert narrow.certificate.gap > 1e-2
     assert narrow.error > 1e-3
-    free = stretch_out(Variance(12), given, points(12), X, StretchOptions(GAP, SLACK, 11, 300), Run(0))
+    free = stretch_out(Stretch.variance(12), given, points(12), X, StretchOptions(GAP, SLACK, 11, 300), Run(0))
     agrees(free, best, given)
     rank = free.certificate.rank
     assert rank > 2
-    cut = stretch_out(Variance(12), given, points(12), X[:, :2], StretchOptions(GAP, SLACK, 2), Run(0))
+    cut = stretch_out(Stretch.variance(12), given, points(12), X[:, :2], StretchOptions(GAP, SLACK, 2), Run(0))
     assert cut.certificate.rank <= 2
     assert max(cut.certificate.gap, cut.error) > 1e-3
 
@@ -285,7 +283,7 @@ def test_sides_that_make_no_triangle_come_as_near_as_a_line_can():
     """
     given = bands(differences([(0, 1), (1, 2), (0, 2)], [1, 1, 3], 3), True)
     start = np.random.default_rng(10).normal(size=(3, 2))
-    found = stretch_out(Variance(3), given, points(3), start, StretchOptions(GAP, 1e-5, 2), Run(0))
+    found = stretch_out(Stretch.variance(3), given, points(3), start, StretchOptions(GAP, 1e-5, 2), Run(0))
     square = (2 + 4 / 9) / (2 + 16 / 81)
     lengths = given.lengths(found.V)
     # Lengths may leave the least by the half-width 1e-5 of their bands, and the least is found to its square root.
@@ -306,7 +304,9 @@ def test_a_stopped_stretch_is_inside_its_bands(kept, steps):
         return len(seen) >= steps
 
     given = bands(B, kept)
-    found = stretch_out(Variance(7), given, points(7), X, StretchOptions(1e-10, SLACK, 6), Run(0, callback=stop))
+    found = stretch_out(
+        Stretch.variance(7), given, points(7), X, StretchOptions(1e-10, SLACK, 6), Run(0, callback=stop)
+    )
     assert found.trace.stop is Stop.ASKED
     assert len(seen) <= steps + 5
     lengths = given.lengths(found.V)
@@ -319,7 +319,7 @@ def test_a_stopped_stretch_is_inside_its_bands(kept, steps):
 def test_upper_bounds_alone_are_refused_for_pieces_with_frames():
     layout, V, B, W = hinged(12)
     with pytest.raises(ValueError, match="individual points"):
-        stretch_out(PairStretch(sp.csr_array(W)), bands(B, False), layout, V, StretchOptions(), Run(0))
+        stretch_out(Stretch(sp.csr_array(W)), bands(B, False), layout, V, StretchOptions(), Run(0))
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["points", "frames"])
@@ -408,7 +408,7 @@ def test_the_start_is_not_modified_and_the_seed_decides_alone():
     X, B = cloud(16)
     given, kept = bands(B, True), X.copy()
     first, second = (
-        stretch_out(Variance(7), given, points(7), X, StretchOptions(1e-4, SLACK, 6), Run(0)) for _ in range(2)
+        stretch_out(Stretch.variance(7), given, points(7), X, StretchOptions(1e-4, SLACK, 6), Run(0)) for _ in range(2)
     )
     np.testing.assert_array_equal(X, kept)
     np.testing.assert_array_equal(first.V, second.V)
@@ -427,7 +427,7 @@ def test_frames_cost_the_bound_what_their_multipliers_are_raised_by():
     W[:4, :4] = np.kron(np.ones((2, 2)), np.eye(2))
     link = sp.csr_array([[0.0, 0, 0, 0, 1, -1]])
     given = Bands(link, np.array([0.05]), np.array([0.15]))
-    barrier = Barrier(PairStretch(sp.csr_array(W)), given, 1e-9)
+    barrier = Barrier(Stretch(sp.csr_array(W)), given, 1e-9)
     best = reference(W, given, layout)
     assert best == pytest.approx(8, rel=1e-6)
     certificate = certify_stretch(barrier, layout, V, GAP)
@@ -444,7 +444,7 @@ def test_the_bound_of_any_multipliers_is_above_the_best(seed):
     given = Bands(B, np.full(B.shape[0], 0.7), np.full(B.shape[0], 1.3))
     best = reference(W, given, layout)
     for nu in (1e-6, 1e-2, 1.0):
-        certificate = certify_stretch(Barrier(PairStretch(sp.csr_array(W)), given, nu), layout, V, GAP)
+        certificate = certify_stretch(Barrier(Stretch(sp.csr_array(W)), given, nu), layout, V, GAP)
         assert -certificate.bound >= best * (1 - 1e-6)
         assert certificate.smallest is None
 
@@ -456,7 +456,7 @@ def test_the_least_error_of_frames_is_bracketed(seed):
     wrong = np.random.default_rng([seed, 1]).uniform(0.5, 2.0, size=B.shape[0])
     given = bands(sp.csr_array(sp.diags_array(wrong) @ B), True)
     options = StretchOptions(GAP, SLACK, layout.n_rows - 1, 300)
-    found = stretch_out(PairStretch(sp.csr_array(W)), given, layout, V, options, Run(0)).error_certificate
+    found = stretch_out(Stretch(sp.csr_array(W)), given, layout, V, options, Run(0)).error_certificate
     hard = identity_lengths(layout.sizes, layout.n_rows - 1)
     rows = np.vstack([hard, given.differences.toarray()[:, :-1]])  # the last shift is the origin
     ends = np.concatenate([np.ones(len(hard)), np.full(len(given), np.inf)])

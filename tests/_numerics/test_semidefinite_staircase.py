@@ -6,10 +6,10 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Stop
-from manifoldry._numerics.semidefinite import DistanceConstraints, FrameLayout, place
 from manifoldry._numerics.semidefinite.certificate import lowest_directions
-from manifoldry._numerics.semidefinite.frames import tangent_basis
-from manifoldry._numerics.semidefinite.systems import AugmentedLagrangian, LagrangianProblem
+from manifoldry._numerics.semidefinite.frames import FrameLayout, tangent_basis
+from manifoldry._numerics.semidefinite.newton import AugmentedLagrangian, DistanceConstraints, LagrangianProblem
+from manifoldry._numerics.semidefinite.staircase import place
 
 
 def ring(c):
@@ -337,7 +337,7 @@ def test_steps_by_conjugate_gradients_lead_to_the_same_optimum(seed, monkeypatch
     sizes = [2] * 7
     Q = form(puzzle(seed, sizes, [*ring(7), (0, 3)], 1.0), sizes)
     factored = place(Q, sizes, Run(0, 1)).certificate
-    monkeypatch.setattr("manifoldry._numerics.semidefinite.systems.MAX_FACTORED_ROW", 0)
+    monkeypatch.setattr("manifoldry._numerics.semidefinite.newton.MAX_FACTORED_ROW", 0)
     iterated = place(Q, sizes, Run(0, 1)).certificate
     assert iterated.optimal
     assert iterated.objective == pytest.approx(factored.objective, rel=1e-9)

@@ -16,8 +16,8 @@ from manifoldry._core.registry import list_methods
 from manifoldry.cli._answers import summary_text
 from manifoldry.cli._flow.fitting import MIN_ROWS_FOR_EARLY_NOTES, early_notes
 from manifoldry.cli._main import main
-from manifoldry.cli._messages import OPTION_WORDS, PARAMETER_NAMES, as_options
-from manifoldry.cli._parameters import method_parameters
+from manifoldry.cli._methods import method_parameters
+from manifoldry.cli._text import OPTION_WORDS, PARAMETER_NAMES, as_options
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_summary_tells_settings_and_causes_first():
         "seed": 3,
         "remarks": [],
         "warnings": [],
-        "judged": [],
+        "evaluation_remarks": [],
         "quality": {},
         "findings": [
             {"topic": "axes", "severity": "problem", "sentence": "A symptom.", "advice": ""},
@@ -118,7 +118,7 @@ def test_a_disk_that_is_full_is_told_with_what_is_there(tmp_path, monkeypatch, c
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("manifoldry.cli._flow.embed.write_model", full)
+    monkeypatch.setattr("manifoldry.cli._flow.results.write_model", full)
     assert main(["embed", "iris", "--method", "pca", "--no-report"]) == 1
     told = "No space left on device. Written: iris_embedding.csv; not written: iris_model.mfy, iris_run.json."
     assert told in capsys.readouterr().err
@@ -182,7 +182,7 @@ def test_the_command_line_says_nothing_of_python(tmp_path, monkeypatch, capsys):
         (["embed", "x.csv", "--scale", "log1p"], "--scale log1p needs values above -1"),
         (["embed", "x.csv", "--method", "tsne", "--perplexity", "-1"], "--perplexity must be"),
         (["embed", "x.csv", "--method", "isomap", "--n-neighbors", "99"], "--n-neighbors"),
-        (["embed", "x.csv", "--method", "mvu", "--blocks"], "Or leave --chunked out."),
+        (["embed", "x.csv", "--method", "mvu", "--chunked"], "Or leave --chunked out."),
         (["embed", "x.csv", "--format", "images"], "and --format images reads a folder"),
         (["embed", "x.csv", "--method", "pca", "-o", "gaps.csv"], "unless asked for (--force)."),
     ):

@@ -15,7 +15,6 @@ from helpers import DEADLINE
 from manifoldry import datasets, load
 from manifoldry.cli._commands import main
 from manifoldry.cli._flow.chunked_tables import chunking_reason
-from manifoldry.cli._flow.results import Evaluation
 from manifoldry.data._tables import ReadOptions
 
 pa = pytest.importorskip("pyarrow")
@@ -29,7 +28,7 @@ import manifoldry.data._chunked.checkpoint, manifoldry._core.chunks, manifoldry.
 from manifoldry.cli._commands import main
 from manifoldry.cli._progress import ProgressReporter
 manifoldry.data._chunked.checkpoint.CHECKPOINT_SECONDS = 0.0
-manifoldry._core.chunks.MAX_BLOCK_ROWS = 256
+manifoldry._core.chunks.MAX_CHUNK_ROWS = 256
 manifoldry.methods.unfolding._ipa.MAX_SAMPLE = 500
 
 def show(self, progress):
@@ -47,10 +46,13 @@ sys.exit(main({arguments}))
 def folder(tmp_path, monkeypatch):
     """A table with names and classes in two formats; blocks of 256 rows, and IPA samples 500."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("manifoldry._core.chunks.MAX_BLOCK_ROWS", 256)
+    monkeypatch.setattr("manifoldry._core.chunks.MAX_CHUNK_ROWS", 256)
     monkeypatch.setattr("manifoldry.methods.unfolding._ipa.MAX_SAMPLE", 500)
-    for module in ("_flow.embed", "_flow.chunked"):  # figures and findings have tests of their own, and take seconds
-        monkeypatch.setattr(f"manifoldry.cli.{module}.evaluate", lambda *_: Evaluation(None, None))
+    # scores and findings have their own tests, and take seconds
+    nothing = {"quality": {}, "findings": [], "evaluation_remarks": []}
+    monkeypatch.setattr(
+        "manifoldry.cli._flow.results.evaluate", lambda *_: (nothing | {"evaluation_remarks": []}, None)
+    )
     X = datasets.swiss_roll(N, random_state=1).X
     columns = {
         "name": [f"r{i}" for i in range(N)],
@@ -87,11 +89,11 @@ IPA = ["embed", "rows.parquet", "--method", "ipa", "--label", "kind", "--no-repo
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals to processes")
 def test_a_run_killed_while_fitting_and_while_placing_goes_on_to_the_same_bytes(folder, capsys):
-    assert main([*IPA, "--no-model", "--no-record", "--no-blocks", "--output", "memory.csv"]) == 0
-    assert main([*IPA, "--blocks", "--output", "whole.csv", "--model", "whole.mfy", "--record", "whole.json"]) == 0
+    assert main([*IPA, "--no-model", "--no-record", "--no-chunked", "--output", "memory.csv"]) == 0
+    assert main([*IPA, "--chunked", "--output", "whole.csv", "--model", "whole.mfy", "--record", "whole.json"]) == 0
     assert names() == {"memory.csv", "whole.csv", "whole.mfy", "whole.json"}
     assert (folder / "whole.csv").read_bytes() == (folder / "memory.csv").read_bytes()
-    arguments = [*IPA, "--blocks", "--output", "out.csv"]
+    arguments = [*IPA, "--chunked", "--output", "out.csv"]
     killed(arguments, "charts")
     kept = folder / "out.csv.parts" / "passes"
     assert names() >= {"out.csv.parts"}
@@ -121,7 +123,7 @@ def test_a_run_killed_while_fitting_and_while_placing_goes_on_to_the_same_bytes(
 
 
 def test_a_changed_file_is_not_resumed(folder, capsys):
-    arguments = ["embed", "rows.csv", "--method", "pca", "--blocks", "--no-report", "-q"]
+    arguments = ["embed", "rows.csv", "--method", "pca", "--chunked", "--no-report", "-q"]
     assert main([*arguments, "--resume"]) == 0  # there is nothing to go on with: it begins
     (folder / "rows_embedding.csv.parts").mkdir()
     (folder / "rows_embedding.csv.parts" / "task.json").write_text('{"source": "rows.csv 1 1"}')
@@ -132,7 +134,7 @@ def test_a_changed_file_is_not_resumed(folder, capsys):
 @pytest.mark.parametrize("options", [[], ["--scale", "standard"], ["--scale", "robust", "--pca", "2"]])
 def test_small_files_in_blocks_give_what_memory_gives(folder, options):
     same = ["--method", "laplacianeigenmaps", "--no-report", *options, "-q"]
-    for blocks, name in (("--no-blocks", "memory"), ("--blocks", "blocks")):
+    for blocks, name in (("--no-chunked", "memory"), ("--chunked", "blocks")):
         files = ["--output", f"{name}.npy", "--model", f"{name}.mfy", "--record", f"{name}.json"]
         assert main(["embed", "rows.csv", "--label", "kind", blocks, *same, *files]) == 0
     expected, found = np.load("memory.npy"), np.load("blocks.npy")
@@ -151,7 +153,7 @@ def test_small_files_in_blocks_give_what_memory_gives(folder, options):
 def test_scaling_and_axes_of_more_rows_than_a_sample_are_those_of_all(folder, monkeypatch):
     monkeypatch.setattr("manifoldry.cli._flow.chunked_tables.PREPARED_SAMPLE", 300)
     options = ["--method", "ipa", "--scale", "standard", "--pca", "2", "--no-report", "--no-record", "-q"]
-    for blocks, name in (("--no-blocks", "memory"), ("--blocks", "blocks")):
+    for blocks, name in (("--no-chunked", "memory"), ("--chunked", "blocks")):
         assert (
             main(["embed", "rows.csv", "--label", "kind", blocks, *options, "--output", f"{name}.npy", "--model", name])
             == 0
@@ -164,7 +166,7 @@ def test_scaling_and_axes_of_more_rows_than_a_sample_are_those_of_all(folder, mo
 
 def test_auto_chooses_by_a_sample_and_says_so(folder, monkeypatch, capsys):
     monkeypatch.setattr("manifoldry.cli._flow.fitting.methods_for", lambda purpose, n: (["IPA"], ("MVU",)))  # noqa: ARG005
-    arguments = ["embed", "rows.parquet", "--blocks", "--no-model", "--label", "kind", "--purpose", "keep-distances"]
+    arguments = ["embed", "rows.parquet", "--chunked", "--no-model", "--label", "kind", "--purpose", "keep-distances"]
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert 'Chosen to "keep distances"' in said.replace("\n", " ")
@@ -178,12 +180,12 @@ def test_rows_with_missing_values_are_refused_left_out_or_filled_in(folder, caps
     text[701] = text[701].rsplit(",", 1)[0] + ","
     (folder / "rows.csv").write_text("\n".join(text) + "\n")
     arguments = ["embed", "rows.csv", "--method", "pca", "--no-report", "--no-record", "--force", "-q"]
-    assert main([*arguments, "--blocks"]) == 2
+    assert main([*arguments, "--chunked"]) == 2
     assert "Row 700 (counted from 0) of rows.csv has a missing value in column 'c'" in capsys.readouterr().err
     assert "rows_embedding.csv.parts" not in names()
     for missing in ("drop", "impute"):
         found = []
-        for blocks in ("--blocks", "--no-blocks"):
+        for blocks in ("--chunked", "--no-chunked"):
             assert main([*arguments, blocks, "--missing", missing]) == 0
             found.append((folder / "rows_embedding.csv").read_text().splitlines())
         assert [line.split(",")[0] for line in found[0]] == [line.split(",")[0] for line in found[1]]
@@ -194,14 +196,14 @@ def test_rows_with_missing_values_are_refused_left_out_or_filled_in(folder, caps
 def test_transform_places_a_large_file_as_a_small_one(folder, capsys):
     assert main(["embed", "rows.csv", "--method", "isomap", "--scale", "standard", "--no-report", "-q"]) == 0
     arguments = ["transform", "rows_model.mfy", "rows.parquet", "--output"]
-    assert main([*arguments, "memory.csv", "--no-blocks"]) == 0
-    assert main([*arguments, "blocks.csv", "--blocks"]) == 0
+    assert main([*arguments, "memory.csv", "--no-chunked"]) == 0
+    assert main([*arguments, "blocks.csv", "--chunked"]) == 0
     assert "rows per second" in capsys.readouterr().out
     found, expected = (csv.read_csv(name).to_pandas() for name in ("blocks.csv", "memory.csv"))
     assert found["name"].tolist() == expected["name"].tolist()
     np.testing.assert_allclose(found[["y0", "y1"]], expected[["y0", "y1"]], atol=1e-9)
     parquet.write_table(parquet.read_table("rows.parquet").drop_columns(["b"]), "less.parquet")
-    assert main(["transform", "rows_model.mfy", "less.parquet", "--blocks"]) == 2
+    assert main(["transform", "rows_model.mfy", "less.parquet", "--chunked"]) == 2
     assert "There is no column 'b'" in capsys.readouterr().err
 
 
@@ -209,7 +211,7 @@ def test_transform_places_a_large_file_as_a_small_one(folder, capsys):
 def test_a_killed_transform_goes_on_and_refuses_another_model(folder, capsys):
     fit = ["embed", "rows.csv", "--no-report", "--no-record", "--force", "-q"]
     assert main([*fit, "--method", "pca"]) == 0
-    arguments = ["transform", "rows_model.mfy", "rows.parquet", "--blocks", "-q", "--output", "out.parquet"]
+    arguments = ["transform", "rows_model.mfy", "rows.parquet", "--chunked", "-q", "--output", "out.parquet"]
     killed(arguments, "rows")
     assert main([*fit, "--method", "pca", "--n-components", "1", "--model", "other.mfy"]) == 0
     assert main(["transform", "other.mfy", *arguments[2:], "--resume"]) == 2
@@ -227,7 +229,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, ca
 
     assert main(["embed", "rows.csv", "--method", "lpp", "--no-report", "--output", "whole.csv", "-q"]) == 0
     method = ["--method", "lpp", "--force", "--label", "kind"] if command[0] == "embed" else []
-    arguments = [*command, *method, "--blocks", "--output", "out.csv"]
+    arguments = [*command, *method, "--chunked", "--output", "out.csv"]
     with monkeypatch.context() as patched:
         patched.setattr("manifoldry.cli._progress.ProgressReporter.show", interrupted)
         assert main(arguments) == 130
@@ -244,13 +246,13 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, ca
     ("arguments", "words"),
     [
         (["rows.csv", "--resume"], "is read into memory"),
-        (["rows.csv", "--blocks", "--output", "-"], "cannot go to standard output"),
-        (["rows.csv", "--blocks", "--output", "x.h5ad"], "end with .npy"),
-        (["-", "--blocks"], "Standard input cannot be read in chunks"),
-        (["rows.npy", "--blocks", "--label", "3"], "--label needs a file with named columns"),
-        (["rows.csv", "--blocks", "--method", "mds"], "cannot be fitted to"),
-        (["rows.npz", "--blocks"], "a NumPy archive, which cannot be read in chunks"),
-        (["rows.csv", "--blocks", "--features", "kind"], "cannot be a feature: it holds text"),
+        (["rows.csv", "--chunked", "--output", "-"], "cannot go to standard output"),
+        (["rows.csv", "--chunked", "--output", "x.h5ad"], "end with .npy"),
+        (["-", "--chunked"], "Standard input cannot be read in chunks"),
+        (["rows.npy", "--chunked", "--label", "3"], "--label needs a file with named columns"),
+        (["rows.csv", "--chunked", "--method", "mds"], "cannot be fitted to"),
+        (["rows.npz", "--chunked"], "a NumPy archive, which cannot be read in chunks"),
+        (["rows.csv", "--chunked", "--features", "kind"], "cannot be a feature: it holds text"),
     ],
 )
 def test_what_cannot_be_done_in_blocks_is_refused_in_words(folder, capsys, arguments, words):
@@ -265,8 +267,8 @@ def test_a_method_that_cannot_is_refused_before_the_rows_are_read(folder, monkey
     def read(*_):
         raise AssertionError
 
-    monkeypatch.setattr("manifoldry.cli._flow.chunked.open_chunked", read)
-    assert main(["embed", "rows.parquet", "--blocks", "--method", "mvu"]) == 2
+    monkeypatch.setattr("manifoldry.cli._flow.embed.open_chunked", read)
+    assert main(["embed", "rows.parquet", "--chunked", "--method", "mvu"]) == 2
     assert "MVU cannot be fitted to" in capsys.readouterr().err
 
 
@@ -274,9 +276,9 @@ def test_a_full_disk_is_told_with_how_to_go_on(folder, monkeypatch, capsys):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    arguments = ["embed", "rows.parquet", "--blocks", "--method", "pca", "--no-report", "-q", "--output", "out.csv"]
+    arguments = ["embed", "rows.parquet", "--chunked", "--method", "pca", "--no-report", "-q", "--output", "out.csv"]
     with monkeypatch.context() as patched:
-        patched.setattr("manifoldry.cli._flow.chunked.save_blocks", full)
+        patched.setattr("manifoldry.cli._flow.embed.save_chunks", full)
         assert main(arguments) == 1
     assert "'out.csv.parts'; the same command with --resume continues it." in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0

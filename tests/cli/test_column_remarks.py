@@ -89,7 +89,7 @@ def test_a_label_that_names_rows_gives_no_share_of_neighbors(flowers, capsys):
         assert "share the label" not in said
 
 
-@pytest.mark.parametrize("blocks", ["--blocks", "--no-blocks"])
+@pytest.mark.parametrize("blocks", ["--chunked", "--no-chunked"])
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -10,9 +10,8 @@ import pytest
 from helpers import in_new_process
 from manifoldry._core.registry import METHODS
 from manifoldry.cli import _commands as cli
-from manifoldry.cli._commands.compare import PURPOSE_NAMES
 from manifoldry.cli._main import COMMANDS
-from manifoldry.cli._options import DATASET_NAMES, FORMAT_CHOICES, SCALE_CHOICES
+from manifoldry.cli._options import DATASET_NAMES, FORMAT_CHOICES, PURPOSE_NAMES, SCALE_CHOICES
 from manifoldry.data._tables.preparation import Scale
 from manifoldry.data._tables.source import FORMATS
 from manifoldry.data.datasets import GENERATORS
@@ -29,7 +28,8 @@ def complete(monkeypatch, capsys):
         words = line.split(" ")
         monkeypatch.setenv("COMP_WORDS", line)
         monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
-        assert MAIN._complete("bash_complete") == 0
+        monkeypatch.setenv(MAIN.COMPLETION_VARIABLE, "bash_complete")
+        assert MAIN.main() == 0
         return capsys.readouterr().out.split()
 
     return answer
@@ -71,7 +71,8 @@ def test_parameters_of_the_default_method_are_completed_only_once_a_method_is_na
 
 def test_an_error_while_completing_says_nothing(complete, monkeypatch, capsys):
     monkeypatch.setattr(MAIN, "shell_complete", lambda *_: [][0])
-    assert MAIN._complete("bash_complete") == 1
+    monkeypatch.setenv(MAIN.COMPLETION_VARIABLE, "bash_complete")
+    assert MAIN.main() == 1
     assert capsys.readouterr() == ("", "")
 
 

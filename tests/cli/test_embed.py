@@ -9,7 +9,8 @@ import pytest
 
 from manifoldry import load
 from manifoldry.cli._commands import main
-from manifoldry.cli._flow import embed as embedding
+from manifoldry.cli._flow import embed as embedding_flow
+from manifoldry.cli._flow import results
 from manifoldry.cli._progress import ProgressReporter
 
 OUTPUTS = ("flowers_embedding.csv", "flowers_model.mfy", "flowers_report.html", "flowers_run.json")
@@ -62,7 +63,7 @@ def test_the_record_says_what_was_done(flowers):
     assert (record["method"], record["seed"]) == ("Isomap", 3)
     assert (record["parameters"]["n_neighbors"], record["parameters"]["random_state"]) == (8, 3)
     assert {"manifoldry", "python", "numpy", "scipy", "scikit-learn", "faiss-cpu", "numba"} == set(record["versions"])
-    assert {"read", "prepare", "fit", "write", "save", "judge", "report"} == set(record["seconds"])
+    assert {"read", "prepare", "fit", "write", "save", "evaluate", "report"} == set(record["seconds"])
     figures = record["quality"]["figures"]
     assert set(figures) == {"trustworthiness", "continuity", "knn_kept", "distance_deviation"}
     assert 0 < figures["knn_kept"]["pca"] < 1
@@ -101,7 +102,7 @@ def test_coordinates_go_to_standard_output_and_the_summary_elsewhere(flowers, ca
 @pytest.mark.parametrize("existing", OUTPUTS)
 def test_an_existing_output_is_refused_before_any_work(existing, flowers, monkeypatch, capsys):
     (flowers / existing).write_text("mine")
-    monkeypatch.setattr(embedding, "read_table", lambda *_: pytest.fail("the source was read"))
+    monkeypatch.setattr(embedding_flow, "read_table", lambda *_: pytest.fail("the source was read"))
     assert main(["embed", "flowers.csv", "--method", "pca"]) == 2
     assert f"'{existing}' exists" in capsys.readouterr().err
     assert (flowers / existing).read_text() == "mine"
@@ -175,7 +176,7 @@ def test_missing_values_are_kept_for_a_method_that_takes_them(flowers, capsys):
         (["--method", "pca"], "PCA needs complete rows"),
         (["--method", "auto"], "a comparison needs complete rows"),
         (["--pca", "2"], "--pca needs complete rows"),
-        (["--blocks"], "table in memory"),
+        (["--chunked"], "table in memory"),
     ):
         assert main([*arguments, "--force", *more]) == 2
         assert refused in capsys.readouterr().err
@@ -230,7 +231,7 @@ def test_ctrl_c_after_the_fit_keeps_what_is_written(flowers, monkeypatch, capsys
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(embedding, "evaluate", interrupt)
+    monkeypatch.setattr(results, "evaluate", interrupt)
     assert main(["embed", "flowers.csv", "--method", "pca"]) == 130
     said = "Interrupted. Written: flowers_embedding.csv, flowers_model.mfy; not written: flowers_report.html, "
     assert capsys.readouterr().err == f"manifoldry: {said}flowers_run.json.\n"

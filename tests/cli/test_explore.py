@@ -16,7 +16,8 @@ from scipy.sparse import csr_array
 
 from live_pages import N, made_table, served
 from manifoldry.cli._commands import main
-from manifoldry.cli._explore import ExploreServer, Session
+from manifoldry.cli._explore.server import ExploreServer
+from manifoldry.cli._explore.session import Session
 from manifoldry.data._tables import Table
 
 
@@ -244,7 +245,7 @@ def test_any_error_of_a_fit_ends_it_and_the_page_goes_on(server, monkeypatch, pr
         if stage == "fit":
             patched.setattr("manifoldry.methods.geodesic._isomap.Isomap.fit", fail)
         else:
-            patched.setattr("manifoldry.cli._explore.session.table_report", fail)
+            patched.setattr("manifoldry.cli._explore.session.build_report", fail)
         told = embed(server, "Isomap")
     assert (told["running"], told["error"]) == (False, said)
     assert embed(server, "PCA")["error"] == ""

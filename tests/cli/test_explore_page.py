@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from live_pages import made_table, served
-from manifoldry.cli._explore import Session
+from manifoldry.cli._explore.session import Session
 
 HEARING_CTRL_C = """
 import signal, sys

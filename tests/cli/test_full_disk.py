@@ -10,10 +10,10 @@ import pytest
 from manifoldry import PCA, datasets
 from manifoldry._core.files import new_file
 from manifoldry.cli._commands import main
-from manifoldry.cli._explore import Session
+from manifoldry.cli._explore.session import Session
 from manifoldry.cli._flow.results import write_record
-from manifoldry.data._chunked.local import ArrayBlocks
-from manifoldry.data._chunked.store import save_blocks
+from manifoldry.data._chunked.local import ArrayChunks
+from manifoldry.data._chunked.store import save_chunks
 from manifoldry.data._tables import Table, write_coordinates
 from manifoldry.viz._report import build_report
 
@@ -49,7 +49,7 @@ def write_page(path):
 
 
 def write_blocks(path):
-    save_blocks(ArrayBlocks(X[:, :2].copy()), path)
+    save_chunks(ArrayChunks(X[:, :2].copy()), path)
 
 
 WRITERS = {
@@ -76,7 +76,7 @@ def test_rows_in_blocks_keep_what_was_done(suffix, tmp_path):
     path = tmp_path / f"y{suffix}"
     with full_disk(), pytest.raises(OSError, match=r"00000000\.npy' cannot be written: .*9,600 bytes are needed"):
         write_blocks(path)
-    save_blocks(ArrayBlocks(X[:, :2].copy()), path, resume=True)
+    save_chunks(ArrayChunks(X[:, :2].copy()), path, resume=True)
     assert path.stat().st_size > LIMIT
 
 
@@ -106,14 +106,14 @@ def test_embed_says_what_was_written_and_what_not(roll, capsys):
 
 
 def test_embed_and_transform_in_blocks_go_on_with_more_room(roll, capsys):
-    embed = ["embed", "roll.npy", "--method", "pca", "--blocks", "--no-report", "-q"]
+    embed = ["embed", "roll.npy", "--method", "pca", "--chunked", "--no-report", "-q"]
     with full_disk():
         assert main(embed) == 1
     err = capsys.readouterr().err
     assert "model.mfy' cannot be written: the system does not allow a file this large" in err
     assert "The work so far is in 'roll_embedding.csv.parts'; the same command with --resume continues it." in err
     assert main([*embed, "--resume"]) == 0
-    transform = ["transform", "roll_model.mfy", "roll.npy", "--blocks", "-o", "again.csv", "-q"]
+    transform = ["transform", "roll_model.mfy", "roll.npy", "--chunked", "-o", "again.csv", "-q"]
     with full_disk():
         assert main(transform) == 1
     assert "The work so far is in 'again.csv.parts'; the same command with --resume" in capsys.readouterr().err

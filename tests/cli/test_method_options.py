@@ -8,9 +8,22 @@ from hypothesis import given, settings
 from manifoldry._core.parameters import admits, declared, describe
 from manifoldry._core.registry import METHODS, list_methods
 from manifoldry.cli._main import _exit_message
-from manifoldry.cli._methods import method_class, method_name
-from manifoldry.cli._options import MethodCommand, method_option, reading_options, seed_option, source_argument
-from manifoldry.cli._parameters import NOT_OPTIONS, all_parameters, method_parameters, parameter_entries
+from manifoldry.cli._methods import (
+    NOT_OPTIONS,
+    all_parameters,
+    method_class,
+    method_name,
+    method_parameters,
+    parameter_entries,
+)
+from manifoldry.cli._options import (
+    MethodCommand,
+    method_option,
+    reading_of,
+    reading_options,
+    seed_option,
+    source_argument,
+)
 
 PARAMETERS = [parameter for card in list_methods() for parameter in method_parameters(card.cls).values()]
 
@@ -175,8 +188,8 @@ def test_names_are_found_in_any_spelling():
         method_name("auto", auto=False)
 
 
-def test_reading_options_arrive_as_one_value():
-    got = parsed(
+def test_reading_options_become_one_value():
+    given = parsed(
         "x.csv",
         "--features",
         'a,"b, c"',
@@ -197,12 +210,13 @@ def test_reading_options_arrive_as_one_value():
         "robust",
         "--pca",
         "5",
-    )["reading"]
+    )
+    got = reading_of(given)
     options = got.options
     assert (options.features, options.color, options.drop) == (("a", "b, c", "d"), ("e", "f"), ())
     assert (options.header, options.delimiter, options.missing) == (False, "tab", "drop")
     assert (options.id, options.label, got.scale, got.pca) == ("name", "kind", "robust", 5)
-    plain = parsed("x.csv")["reading"]
+    plain = reading_of(parsed("x.csv"))
     assert (plain.options.features, plain.options.header, plain.options.delimiter, plain.changes) == (
         None,
         None,

@@ -71,10 +71,10 @@ def test_a_terminal_sees_stage_bar_steps_rate_and_time_left(monkeypatch):
             reporter.callback(Progress("neighbors", 0, None, 0.0))
             for done in (1, 50):
                 reporter.callback(Progress("descent", done, 200, 0.1))
-            reporter._display.refresh()
+            reporter.display.refresh()
         with reporter.stage("choose", "comparing methods"):
             reporter.callback(Progress("compare", 3, 8, 0.2, "UMAP"))
-            reporter._display.refresh()
+            reporter.display.refresh()
     text = shown(terminal)
     assert re.search(r"fitting TSNE: descent .*50 of 200, [\d,]+/s, \d+ s left", text)
     assert "comparing methods, 3 of 8 done" in text
@@ -85,7 +85,7 @@ def test_a_terminal_sees_stage_bar_steps_rate_and_time_left(monkeypatch):
 def test_brackets_in_a_name_are_no_markup(monkeypatch):
     terminal = attach(monkeypatch)
     with progress_reporter() as reporter, reporter.stage("read", "reading [red]data[/red].csv"):
-        reporter._display.refresh()
+        reporter.display.refresh()
     assert "reading [red]data[/red].csv" in shown(terminal)
 
 

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from manifoldry import datasets, load
 from manifoldry.cli._commands import main
-from manifoldry.cli._explore import Session
-from manifoldry.cli._flow.tables import mixed_units, resolved_scale
+from manifoldry.cli._explore.session import Session
+from manifoldry.cli._flow.tables import Reading, mixed_units
 from manifoldry.data._tables import read_table
 
 TURN_OFF = "Use --scale none to keep them unchanged."
@@ -36,10 +36,10 @@ def counts():
 @pytest.mark.parametrize("some", [slice(None), slice(None, None, 4)])
 def test_columns_of_mixed_units_are_standardized(load_set, some):
     X = load_set().data[some]
-    scale, units = resolved_scale("auto", X, named(X))
-    assert scale == "standard"
-    assert units.share > 0.95
-    assert units.message.endswith(TURN_OFF)
+    reading = Reading(scale="auto").scaled(X, named(X))
+    assert reading.scale == "standard"
+    assert reading.units.share > 0.95
+    assert reading.units.message.endswith(TURN_OFF)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_columns_of_mixed_units_are_standardized(load_set, some):
 )
 def test_one_unit_pixels_counts_components_surfaces_and_sparse_rows_are_left_alone(make):
     X = make()
-    assert resolved_scale("auto", X, named(X)) == ("none", None)
+    assert Reading(scale="auto").scaled(X, named(X)) == Reading(scale="none")
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "cosine", "hamming", "gram", np.hypot])
@@ -70,9 +70,9 @@ def test_metrics_without_units_ask_for_no_scaling(metric):
 
 def test_what_is_asked_for_is_done_and_negative_numbers_are_avoided_where_they_are_refused():
     X = load_wine().data
-    assert resolved_scale("none", X, named(X)) == ("none", None)
-    assert resolved_scale("robust", X, named(X)) == ("robust", None)
-    assert resolved_scale("auto", X, named(X), nonnegative=True) == ("none", None)
+    for scale in ("none", "robust"):
+        assert Reading(scale=scale).scaled(X, named(X)) == Reading(scale=scale)
+    assert Reading(scale="auto").scaled(X, named(X), nonnegative=True) == Reading(scale="none")
 
 
 def test_missing_values_do_not_hide_the_units():
@@ -129,7 +129,7 @@ def test_it_can_be_turned_off(wine, tmp_path, capsys):
 def test_rows_in_blocks_are_scaled_alike_and_can_be_repeated(wine, tmp_path, capsys):
     asked = ["embed", "wine.csv", "--label", "cultivar", "--method", "pca", "--no-report"]
     assert main([*asked, "-q", "-o", "whole.csv", "--no-model", "--no-record"]) == 0
-    assert main([*asked, "--blocks"]) == 0
+    assert main([*asked, "--chunked"]) == 0
     assert capsys.readouterr().out.startswith("Column 'proline' holds")
     np.testing.assert_allclose(coordinates("wine_embedding.csv"), coordinates("whole.csv"), atol=1e-9)
     assert json.loads((tmp_path / "wine_run.json").read_text())["preparation"]["scale"] == "standard"

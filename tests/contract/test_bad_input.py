@@ -178,7 +178,7 @@ def test_no_rule(card):
     refused(card, gaussian(), "n_neighbors or radius", n_neighbors=None)
 
 
-@pytest.mark.parametrize("word", ["search", "symmetry", "disconnected", "edge_lengths"])
+@pytest.mark.parametrize("word", ["search", "symmetry", "disconnected"])
 def test_words(word):
     cards = [card for card in GRAPHS if word in inspect.signature(card.cls).parameters]
     assert cards

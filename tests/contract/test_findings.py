@@ -31,7 +31,7 @@ from manifoldry import (
 from manifoldry._core.values import Certificate, Embedding
 from manifoldry._core.warnings import remark, warn
 from manifoldry.methods._base import Embedder, estimator
-from manifoldry.methods._base._advice import problems
+from manifoldry.methods._base._checks import problems
 
 RNG = np.random.default_rng(3)
 CLOUD = RNG.normal(size=(60, 5)) * [4, 3, 2, 1, 1]

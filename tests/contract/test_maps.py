@@ -9,7 +9,7 @@ from manifoldry._core.registry import list_methods
 from manifoldry._core.values import Embedding, NeighborGraph
 from manifoldry.methods._base import Embedder, GraphEmbedder, estimator
 
-GRAPHS = [card for card in list_methods() if getattr(card.cls, "_takes_graphs", False)]
+GRAPHS = [card for card in list_methods() if getattr(card.cls, "_accepts_graphs", False)]
 
 
 class Mapless(Embedder):

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from helpers import bent_sheet, in_new_process
 from manifoldry import IPA, LDLC, PCA, TSNE, ClassicalMDS, Isomap, KMeans, PrincipalCurve, compare, diagnose, score
 from manifoldry._core.markup import MAX_PICTURE_POINTS, dots, page_part, table
-from manifoldry.evaluation.metrics import rank_measures
+from manifoldry._numerics.ranks import rank_measures
 
 X = bent_sheet(200)
 MODELS = [

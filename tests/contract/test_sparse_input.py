@@ -102,7 +102,7 @@ def test_nothing_else_follows_them(kind):
         lambda: KNeighborsTransformer(n_neighbors=3).fit(X),
         lambda: KNeighborsTransformer(n_neighbors=3).fit(rows()).transform(X),
         lambda: manifoldry.Isomap(metric="precomputed").fit(graph),
-        lambda: manifoldry.row_blocks([X, X]).sample(10, np.random.default_rng(0)),
+        lambda: manifoldry.chunked_data([X, X]).sample(10, np.random.default_rng(0)),
     ):
         with pytest.raises(ValueError, match=WORDS):
             call()

@@ -12,7 +12,7 @@ import pytest
         "from manifoldry import score",
         "from manifoldry.evaluation.metrics import agreement",
         "import manifoldry.evaluation.score._chunked",
-        "import manifoldry.evaluation.reliability._agreement",
+        "import manifoldry.evaluation.reliability._points",
         "from manifoldry import compare, diagnose, dimension",
     ],
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
 

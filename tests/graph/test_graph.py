@@ -14,7 +14,7 @@ from manifoldry.graph._operations import (
     bridge,
     components,
     join_small_components,
-    label_pieces,
+    label_components,
     local_scale,
     rescaled,
     symmetrize,
@@ -121,7 +121,7 @@ def test_pieces_of_labels_are_those_of_flood_filling(seed, undirected):
     graph = symmetrize(graph) if undirected else graph
     labels = np.random.default_rng(seed).integers(-1, 6, size=40) * 3
     before = bytes_of(graph), labels.tobytes()
-    pieces, owners = label_pieces(labels, graph)
+    pieces, owners = label_components(labels, graph)
     assert (pieces.tolist(), owners.tolist()) == flooded(labels, graph)
     assert len(np.unique(labels)) < len(owners) < 40
     assert (bytes_of(graph), labels.tobytes()) == before
@@ -129,11 +129,11 @@ def test_pieces_of_labels_are_those_of_flood_filling(seed, undirected):
 
 def test_pieces_of_one_label_are_components_and_those_of_different_labels_are_points():
     graph = symmetrize(random_directed(7)).subset(np.arange(0, 40, 3))
-    pieces, owners = label_pieces(np.zeros(14, dtype=np.int64), graph)
+    pieces, owners = label_components(np.zeros(14, dtype=np.int64), graph)
     found = sorted((np.flatnonzero(pieces == piece).tolist() for piece in range(len(owners))), key=lambda m: -len(m))
     assert found == [part.tolist() for part in components(graph)]
     apart = np.arange(14)[::-1]
-    pieces, owners = label_pieces(apart, graph)
+    pieces, owners = label_components(apart, graph)
     assert (pieces.tolist(), owners.tolist()) == (list(range(14)), apart.tolist())
 
 

@@ -250,7 +250,7 @@ def nearest_others(X, k):
 
 @pytest.mark.parametrize(("columns", "real"), [(20, np.float64), (20, np.float32), (200, np.float64)])
 def test_nearly_all_neighbors_are_found_and_it_is_known_how_many(columns, real):
-    n, k = 3000, 10
+    n, k = 3000 if columns < 100 else 1500, 10
     X = clustered(n, columns, 9).astype(real)
     descent = NNDescent(X, k, Run(0, 2))
     assert (descent.basis is not None) == (columns > engine.NND_MAX_COLUMNS)

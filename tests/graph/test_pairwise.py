@@ -8,8 +8,8 @@ from manifoldry._core.run import Run
 from manifoldry.graph._pairwise import (
     as_points,
     distance_rows,
-    distances_to_others,
-    listed_distances,
+    distances_to_listed,
+    distances_without_self,
     nearest,
     sample_rows,
 )
@@ -32,7 +32,7 @@ def test_nearest_may_be_all_but_the_point_itself():
 def test_a_point_is_infinitely_far_from_itself_and_not_from_its_duplicate():
     for d in (2, 40):
         points = np.repeat(np.random.default_rng(d).normal(size=(8, d)) + 5.0, 2, axis=0)
-        block = distances_to_others(distance_rows(points), np.array([3, 6]))
+        block = distances_without_self(distance_rows(points), np.array([3, 6]))
         assert block[0, 3] == np.inf
         assert block[1, 6] == np.inf
         assert block[0, 2] == 0.0
@@ -67,7 +67,7 @@ def test_listed_distances_are_entries_of_the_rows(metric, n_jobs, monkeypatch):
     expected = np.take_along_axis(distance_rows(X, metric)(rows), columns, axis=1)
     kinds = (X, csr_array(X)) if metric == "euclidean" else (X,)
     for points in kinds:
-        found = listed_distances(points, metric, rows, columns, Run(0, n_jobs))
+        found = distances_to_listed(points, metric, rows, columns, Run(0, n_jobs))
         # Products lose half of the digits near 0: 2 * 40 * 1e-16 of squared norms of about 80 count as zero.
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-6)
 

@@ -147,7 +147,7 @@ def test_affected_is_the_share_of_longer_paths():
 def test_geodesic_methods_say_what_to_do(method):
     thin, dense = datasets.swiss_roll(300), datasets.swiss_roll(1000)
     (sentence,) = told(method().fit(thin.X))
-    for words in ("40 of its", "short circuits", "n_neighbors=4", "removed_from(graph_)"):
+    for words in ("40 of its", "short circuits", "n_neighbors=4", "remove_short_circuits=True"):
         assert words in sentence
     assert not told(method().fit(dense.X))
 

@@ -5,17 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry._core.run import Run
-from manifoldry._numerics.semidefinite import (
-    Bands,
-    DistanceConstraints,
-    FrameLayout,
-    PairStretch,
-    StretchOptions,
-    place,
-    stretch_out,
-)
+from manifoldry._numerics.semidefinite.barrier_path import StretchOptions, stretch_out
 from manifoldry._numerics.semidefinite.certificate import certify_basis
-from manifoldry.methods.unfolding._fast_mvu_program import smooth_stretch
+from manifoldry._numerics.semidefinite.frames import Bands, FrameLayout, Stretch
+from manifoldry._numerics.semidefinite.newton import DistanceConstraints
+from manifoldry._numerics.semidefinite.staircase import place
+from manifoldry.methods.unfolding._fast_mvu import smooth_stretch
 from twins import identity_lengths, least
 
 N_PROGRAMS = 200
@@ -153,7 +148,7 @@ def test_stretches_in_low_rank_are_bracketed(seed, kept):
     optimum, _ = least(-W[np.ix_(keep, keep)], rows, np.r_[ones, bands.lower], np.r_[ones, bands.upper])
     few = seed % 3 == 0
     options = StretchOptions(1e-5, 1e-2, max_rank=3 if few else layout.n_rows)
-    found = stretch_out(PairStretch(sp.csr_array(W)), bands, layout, V, options, Run(0, 1))
+    found = stretch_out(Stretch(sp.csr_array(W)), bands, layout, V, options, Run(0, 1))
     assert found.certificate.violation == 0.0
     assert found.error_certificate.bound <= found.error_certificate.noise  # the distances exist together
     if found.error_certificate.optimal:

@@ -5,7 +5,7 @@ import pytest
 
 from helpers import graph_of
 from manifoldry import MVU, ColoredMVU, datasets
-from manifoldry._numerics.semidefinite import PairDistances
+from manifoldry._numerics.semidefinite.pairs import PairDistances
 from twins import least
 
 TIGHT = {"slack": 1e-6, "tol": 1e-7}

@@ -208,7 +208,7 @@ def test_digits_are_embedded_by_likeness():
 
     X = load_digits().data
     Y = KernelPCA(n_components=10, gamma="auto").fit_transform(X)
-    assert metrics.knn_kept(X, Y, n_neighbors=15) > 0.4
+    assert metrics.q_nx(X, Y, n_neighbors=15) > 0.4
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from manifoldry import L1PCA, PCA
 from manifoldry._core.values import Stop
-from manifoldry.methods.linear._l1_pca import spatial_median
+from manifoldry.methods.linear._pursuit import spatial_median
 
 
 def best_of_all_signs(X):

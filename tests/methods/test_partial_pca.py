@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
     model = PCA(n_components=3).partial_fit(X[:20])
     bad = X[20:].copy()
     bad[0, 0] = np.nan
-    for batch, words in ((bad, "NaN"), (X[20:, :3], "3 features"), (manifoldry.row_blocks([X]), "rows in memory")):
+    for batch, words in ((bad, "NaN"), (X[20:, :3], "3 features"), (manifoldry.chunked_data([X]), "rows in memory")):
         with pytest.raises(ValueError, match=words):
             model.partial_fit(batch)
     with pytest.raises(ValueError, match="n_components=3"):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn import decomposition
 
-from manifoldry import PCA, ProbabilisticPCA, diagnose, row_blocks
+from manifoldry import PCA, ProbabilisticPCA, chunked_data, diagnose
 from manifoldry._core.run import Run
 from manifoldry._core.values import Stop
 from manifoldry.methods.linear._probabilistic_pca import fit_complete, fit_with_gaps
@@ -140,7 +140,7 @@ def test_a_column_that_does_not_vary_has_no_part_in_the_density():
 def test_densities_of_rows_in_blocks():
     X = rows()
     model = ProbabilisticPCA(n_components=2).fit(with_gaps(X, 0.1))
-    blocks = model.score_samples(row_blocks(lambda: iter([X[:100], X[100:]])))
+    blocks = model.score_samples(chunked_data(lambda: iter([X[:100], X[100:]])))
     np.testing.assert_array_equal(np.concatenate(list(blocks)).ravel(), model.score_samples(X))
 
 

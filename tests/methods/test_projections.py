@@ -12,7 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 import manifoldry
 from helpers import bandwidths, up_to_sign
 from manifoldry import DPP, LPP, LTSA, NPP, ONPP, KernelLPP, LinearLTSA, NeighborGraph
-from manifoldry.methods.linear._dpp import spanning_tree
+from manifoldry.methods.linear._npp import spanning_tree
 
 LINEAR = (LPP, NPP, ONPP, LinearLTSA, DPP)
 UNIT = (LPP, NPP, LinearLTSA)

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from helpers import problems, rigid_error, tilted, up_to_sign
 from manifoldry import PrincipalSurface, datasets, metrics
 from manifoldry._core.values import Stop
-from manifoldry.methods.curves._thin_plate import PlateProblem
+from manifoldry.methods.curves._surface import PlateProblem
 from surfaces import cut_cone, helicoid
 
 

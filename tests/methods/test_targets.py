@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from manifoldry import IPA, LLE, LPP, MVU, Isomap, LaplacianEigenmaps, row_blocks
+from manifoldry import IPA, LLE, LPP, MVU, Isomap, LaplacianEigenmaps, chunked_data
 from manifoldry.methods.unfolding import _ipa as ipa
 
 pytestmark = pytest.mark.filterwarnings("ignore::manifoldry._core.warnings.EmbeddingWarning")
@@ -225,7 +225,7 @@ def test_blocks_take_the_targets_of_their_sample(monkeypatch):
     X, y = points(300)
     model = IPA(n_patches=2, n_init=1)
     whole = fitted(model, X, y, target_weight=1.0)
-    streamed = fitted(model, row_blocks(X), y, target_weight=1.0)
+    streamed = fitted(model, chunked_data(X), y, target_weight=1.0)
     assert len(streamed.sampled_rows_) == 100
     assert np.allclose(streamed.embedding_, whole.embedding_[streamed.sampled_rows_], atol=1e-9)
     labels = y[streamed.sampled_rows_]

@@ -1,8 +1,9 @@
-"""Conversion of arrays of other libraries: PyTorch, CuPy, JAX, and everything that supports DLPack."""
+"""Tables as arrays: those of PyTorch, CuPy, JAX, pandas and polars; errors name what was given."""
 
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,20 +13,25 @@ from scipy.sparse import issparse
 from manifoldry._core import check
 from manifoldry._core.values import Array
 
+CONVERSION_ERRORS = ("could not convert", "float() argument", "setting an array element", "too large to convert")
+"""How errors of numpy and pandas about entries that are not numbers begin."""
+N_NAMES_SHOWN = 3  # names of columns that an error lists: enough to find them
+TEXT_TYPES = ("String", "Categorical", "Enum")  # types of polars for text, which all have to be encoded
 
-def refuse_blocks(X: Any, name: str) -> None:
+
+def check_in_memory(X: Any, name: str) -> None:
     """Raise an error for Dask collections and chunked data if all rows are needed: they are not gathered silently."""
     lazy = hasattr(X, "__dask_graph__")
-    if lazy or (hasattr(X, "block_rows") and hasattr(X, "reduce")):
+    if lazy or (hasattr(X, "chunk_rows") and hasattr(X, "reduce")):
         gathered = f"{name}.compute()" if lazy else f"numpy.concatenate(list({name}))"
         raise ValueError(
             f"{name} is not in memory, and is not gathered silently; got a {type(X).__name__} of {_module(X)}: pass a "
-            f"sample, manifoldry.row_blocks({name}).sample(2000, numpy.random.default_rng(0)).rows, or {gathered} if "
+            f"sample, manifoldry.chunked_data({name}).sample(2000, numpy.random.default_rng(0)).rows, or {gathered} if "
             "it fits."
         )
 
 
-def refuse_iterator(X: Any, name: str) -> None:
+def check_not_iterator(X: Any, name: str) -> None:
     """Raise an error for an iterator where a table is needed."""
     if hasattr(X, "__next__"):
         raise ValueError(
@@ -46,7 +52,7 @@ def on_host(X: Any, name: str = "X") -> Any:
     if issparse(X):
         check.sparse_format(name, X)
         return X
-    refuse_blocks(X, name)
+    check_in_memory(X, name)
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _of_torch(X.detach().cpu())
     if hasattr(X, "get") and (hasattr(X, "__cuda_array_interface__") or _module(X).startswith("cupy")):
@@ -101,3 +107,213 @@ def as_frame(rows: Sequence[Mapping[str, Any]], index: str) -> Any:
             "to_frame() needs pandas, which is not installed; the fields of the object hold the same values."
         ) from None
     return pandas.DataFrame(list(rows)).set_index(index)
+
+
+def as_table(X: Any, name: str = "X") -> Any:
+    """Return ``X`` as an array, data frame or sparse matrix with one row per point, or raise an error.
+
+    Errors call it by ``name``. A masked array comes back without its mask if nothing is masked; frames and sparse
+    matrices come back as they are, tensors of other libraries as arrays (`arrays.on_host`).
+    """
+    table = _as_array(X, name)
+    if len(table.shape) != 2:
+        _check_shape(table, name)
+    kinds = _column_kinds(table, name)
+    if "c" in kinds.values():
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers; pass real and imaginary columns.")
+    other = {column: kind for column, kind in kinds.items() if kind and kind in "USmM"}
+    if other:
+        what = "dates or times" if set(other.values()) <= {"m", "M"} else "text"
+        where = "" if None in other else f" in {_listed('column', list(other))}"
+        raise ValueError(f"{name} must hold numbers; got {what}{where}: encode or drop such columns.")
+    return table
+
+
+def owned(table: Any, X: Any) -> Any:
+    """Return validated rows in memory that nobody else writes to: a copy if ``table`` is the caller's array ``X``.
+
+    A fitted model keeps its rows for new points, and must not follow what the caller does to ``X`` later. Arrays that
+    cannot be written to (files mapped for reading) are kept as they are.
+    """
+    if issparse(table):
+        return table.copy() if _is_lent(table.data, getattr(X, "data", None)) else table
+    return np.array(table, order="K") if _is_lent(table, X) else table
+
+
+def bad_entry_error(table: Any, error: Exception, name: str) -> Exception:
+    """Return the error for a table with an entry that is not a number: what it is, and where."""
+    objects = np.empty((0, 0)) if issparse(table) else np.asarray(table, dtype=object)
+    position = next((index for index, entry in np.ndenumerate(objects) if not _is_number(entry)), None)
+    if position is None:
+        return ValueError(f"{name} must hold numbers; {error}: encode or drop such columns.")
+    entry, where = objects[position], f"row {position[0]}, column {position[1]}"
+    kind = type(entry).__name__
+    if kind in ("NAType", "NaTType"):
+        return ValueError(f"{name} has a missing entry ({entry}) in {where}: drop or impute such rows.")
+    if isinstance(error, TypeError):
+        return TypeError(
+            f"{name} must hold numbers; an entry of this argument must be a number or a string of a number, and there "
+            f"is a {kind} in {where}: encode or drop such columns."
+        )
+    return ValueError(
+        f"{name} must hold numbers; got {str(entry)[:40]!r} ({kind}) in {where}: encode or drop such columns."
+    )
+
+
+def _as_array(X: Any, name: str) -> Any:
+    """Return a table with rows and columns as it is, anything else as an array."""
+    X = _stacked(X, name) if isinstance(X, (list, tuple)) else on_host(X, name)
+    if isinstance(X, np.ma.MaskedArray):
+        check.check_unmasked(name, X)
+        return X.data
+    if hasattr(X, "shape") and (hasattr(X, "ndim") or _is_frame(X)) and not isinstance(X, type):
+        return X
+    scalar = isinstance(X, (str, bytes, dict, set, frozenset, type)) or callable(X)
+    if scalar or not (hasattr(X, "__array__") or hasattr(X, "__len__")):
+        raise _not_a_table(X, name)
+    return np.asarray(X)
+
+
+def _stacked(rows: Any, name: str) -> Any:
+    """Return a list of rows as an array."""
+    if any(issparse(row) for row in rows):
+        raise ValueError(f"{name} came as a list of sparse rows; stack them first: scipy.sparse.vstack({name}).")
+    lengths = sorted({len(row) for row in rows if hasattr(row, "__len__") and not isinstance(row, (str, dict))})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"The rows of {name} have different lengths, from {lengths[0]} to {lengths[-1]} entries; the same columns "
+            "are needed in every row."
+        )
+    if any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        return np.ma.stack(rows)
+    try:
+        return np.asarray(rows)
+    except ValueError:  # numpy's word for lists among the entries is an inhomogeneous shape
+        raise ValueError(
+            f"{name} must hold one number per row and column; got lists of different lengths in it."
+        ) from None
+
+
+def _not_a_table(X: Any, name: str) -> ValueError:
+    kind = "None" if X is None else f"a {type(X).__name__}"
+    advice = ""
+    if hasattr(X, "X"):
+        advice = ": pass its .X"
+    elif hasattr(X, "collect"):
+        advice = f": pass {name}.collect()"
+    elif isinstance(X, dict):
+        advice = f": pass pandas.DataFrame({name})"
+    elif hasattr(X, "__next__"):
+        advice = f": pass list({name})"
+    return ValueError(f"{name} must be a table of numbers, one row per point; got {kind}{advice}.")
+
+
+def _check_shape(table: Any, name: str) -> None:
+    names = getattr(getattr(table, "dtype", None), "names", None)
+    if names:
+        raise ValueError(
+            f"{name} must be two-dimensional, one row per point; got records of {_listed('', list(names))}: "
+            f"pass numpy.lib.recfunctions.structured_to_unstructured({name})."
+        )
+    if table.ndim == 0:
+        raise _not_a_table(table.item() if hasattr(table, "item") else table, name)
+    if isinstance(table, np.ndarray) and table.size and isinstance(table.flat[0], dict):
+        raise ValueError(
+            f"{name} must be a table of numbers; got a list of dictionaries: pass pandas.DataFrame({name})."
+        )
+    if table.ndim > 2:
+        raise ValueError(
+            f"{name} must be two-dimensional, one row per point; got shape {tuple(table.shape)}. "
+            f"Reshape your data with {name}.reshape({table.shape[0]}, -1), one image or tensor per row."
+        )
+    raise ValueError(
+        f"{name} must be two-dimensional, one row per point; got shape {tuple(table.shape)}. "
+        f"Reshape your data with {name}.reshape(-1, 1) for one column or {name}.reshape(1, -1) for one row."
+    )
+
+
+def _column_kinds(table: Any, name: str) -> dict[Any, str]:
+    """Return the kind of numbers in each column of a frame by its name; of anything else under None."""
+    if not _is_frame(table):
+        return {None: getattr(getattr(table, "dtype", None), "kind", "")}
+    labels, dtypes = list(table.columns), table.dtypes
+    repeated = [label for label, count in Counter(labels).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{name} has several columns of the same name: {_listed('', repeated)}; rename or drop them.")
+    return {label: _kind(dtype) for label, dtype in zip(labels, dtypes, strict=True)}
+
+
+def _is_frame(table: Any) -> bool:
+    """Tell whether a table has columns of their own names and types, as those of pandas and polars do."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
+
+
+def _kind(dtype: Any) -> str:
+    """Return numpy's letter for the kind of a column; polars's types have words instead."""
+    if hasattr(dtype, "is_temporal") and dtype.is_temporal():
+        return "M"
+    if str(dtype) in TEXT_TYPES:
+        return "U"
+    return str(getattr(dtype, "kind", ""))
+
+
+def _listed(noun: str, names: list[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:N_NAMES_SHOWN])
+    more = f" and {len(names) - N_NAMES_SHOWN} more" if len(names) > N_NAMES_SHOWN else ""
+    return f"{noun}{'s' if noun and len(names) > 1 else ''} {shown}{more}".strip()
+
+
+def _is_number(entry: Any) -> bool:
+    """Tell whether an entry becomes a number; None becomes NaN, and is counted with those."""
+    if entry is None:
+        return True
+    try:
+        float(entry)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _is_lent(array: Any, X: Any) -> bool:
+    """Tell whether an array is, or is part of, memory that another can write to."""
+    if array is not X and array.flags.owndata:
+        return False
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
+
+
+def validated_coordinates(Y: Any, n_columns: int, *, sparse: bool = False) -> Any:
+    """Return coordinates in an embedding of ``n_columns`` as finite numbers, in single or double precision."""
+    from sklearn.utils.validation import check_array
+
+    table = as_table(Y, "Y")
+    try:
+        coordinates = check_array(
+            table, accept_sparse="csr" if sparse else False, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise named_entry_error(table, error, "Y") from None
+    if coordinates.shape[1] != n_columns:
+        raise ValueError(f"Coordinates need the embedding's {n_columns} columns; got {coordinates.shape[1]}.")
+    check_finite(coordinates.data if issparse(coordinates) else coordinates, "Y", "inverse_transform")
+    check.representable_scale(coordinates, spread=0.0, what="Y")
+    return coordinates
+
+
+def named_entry_error(table: Any, error: Exception, name: str) -> Exception:
+    """Return an error about an entry that is not a number with its position, any other error as it is."""
+    convertible = not any(words in str(error) for words in CONVERSION_ERRORS)
+    return error if convertible else bad_entry_error(table, error, name)
+
+
+def check_finite(entries: Any, name: str, who: str) -> None:
+    """Raise an error if entries are NaN or infinite."""
+    bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
+    if bad:
+        raise ValueError(
+            f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
+            "drop or impute those rows."
+        )

@@ -11,17 +11,12 @@ from scipy.sparse import issparse
 
 from manifoldry._core.values import Array
 
-ASYMMETRY = 1e-8
-"""Relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)."""
-
+ASYMMETRY = 1e-8  # relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)
 MAX_SCALE = 1e60
-"""Maximum size of the data, and one over the minimum: squares of squared distances, their sums over 1e60 entries and
-their rounding errors stay in the range of double precision."""
+"""Maximum size of the data, and one over the minimum: sums of squared squares stay in the range of double precision."""
 MAX_SINGLE_SCALE = 1e15
 """The same for squares that are summed in single precision, as scikit-learn does: over 1e8 entries."""
-EXACT = 2.0**53
-"""Integers below this are exact in double precision."""
-
+EXACT = 2.0**53  # integers below this are exact in double precision
 MAX_ROUNDING_SHARE = 1e-4
 """Spacing of floating-point numbers at the data, as a share of their spread, above which distances have lost digits."""
 
@@ -115,7 +110,7 @@ def enough_points(n_points: int, least: int = 2, purpose: str = "an embedding") 
         raise ValueError(f"At least {least} samples are needed for {purpose}; got {n_points} {noun}.")
 
 
-def unmasked(name: str, X: Any) -> None:
+def check_unmasked(name: str, X: Any) -> None:
     """Check that a masked array has no masked entries: no method can ignore entries."""
     masked = int(np.ma.count_masked(X))
     if masked:
@@ -172,11 +167,11 @@ def distinct_points(X: Any) -> None:
         )
 
 
-def integers_kept(table: Any, X: Any, names: Sequence[Any] | None = None) -> None:
+def check_integer_precision(table: Any, X: Any, names: Sequence[Any] | None = None) -> None:
     """Check that different integers in a column of the original table are not rounded to one number in ``X``.
 
     Missing entries do not count. ``names`` are the column names; a data frame has its own. Partial loss of digits is
-    reported by `rounded_away`.
+    reported by `rounding_message`.
     """
     if hasattr(X, "tocsr") or not X.size or max(np.fmax.reduce(X, None), -np.fmin.reduce(X, None)) < EXACT:
         return
@@ -251,7 +246,7 @@ def column_spread(X: Any) -> float:
     return float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
 
 
-def rounded_away(X: Any, spread: float) -> str | None:
+def rounding_message(X: Any, spread: float) -> str | None:
     """Return a message if rows are so far from the origin that their differences have lost digits to rounding."""
     if hasattr(X, "tocsr") or X.dtype.kind != "f":
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -13,25 +13,17 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, IntArray
 
 S = TypeVar("S")
-S_co = TypeVar("S_co", covariant=True)
-
-MAX_BLOCK_ENTRIES = 2**22
-"""Maximum number of entries (rows times columns) of a block: 32 MB in double precision."""
-
-MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 2**8, 2**16
-"""Rows of a block: enough to make its overhead negligible, few enough that intermediate results, a few hundred bytes
-per row, are small."""
+MAX_CHUNK_ENTRIES = 2**22  # maximum number of entries (rows times columns) of a block: 32 MB in double precision
+MIN_CHUNK_ROWS, MAX_CHUNK_ROWS = 2**8, 2**16
+"""Rows of a block: enough to make its overhead negligible, few enough for small intermediate results."""
 
 
-class BlockWork(Protocol[S_co]):
-    """A picklable function of the rows of one block, the number of the first row, and a run."""
-
-    def __call__(self, rows: Array, start: int, run: Run) -> S_co:
-        """Return the partial result of the block."""
+ChunkWork = Callable[[Array, int, Run], S]
+"""A picklable function of the rows of one block, the number of the first row, and a run."""
 
 
 @dataclass(frozen=True)
-class BlockSample:
+class ChunkSample:
     """Sampled rows (m, p), their ascending row numbers, the number of all rows, and their targets."""
 
     rows: Array
@@ -52,10 +44,10 @@ class BlockSample:
         )
 
 
-class RowBlocks(ABC):
+class ChunkedData(ABC):
     """The rows of a table, read block by block: from a file, an iterator, or a Dask collection.
 
-    A fit reads them at most twice, a transform once. Blocks always begin at the same rows (`block_rows`), and sums over
+    A fit reads them at most twice, a transform once. Blocks always begin at the same rows (`chunk_rows`), and sums over
     blocks have a fixed order. So results are bit-identical for any chunks of a file or collection, and for any number
     of processes.
 
@@ -77,13 +69,13 @@ class RowBlocks(ABC):
     feature_names: tuple[str, ...] | None = None
 
     @property
-    def block_rows(self) -> int:
+    def chunk_rows(self) -> int:
         """Rows of every block except the last: it depends only on the number of columns."""
-        return rows_per_block(self.n_features)
+        return rows_per_chunk(self.n_features)
 
     @abstractmethod
-    def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
-        """Read all rows once: return the partial results of all blocks, merged in pairs (`Pairwise`)."""
+    def reduce(self, work: ChunkWork[S], merge: Callable[[S, S], S], run: Run) -> S:
+        """Read all rows once: return the partial results of all blocks, merged in pairs (`TreeReduction`)."""
 
     @abstractmethod
     def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
@@ -93,7 +85,7 @@ class RowBlocks(ABC):
         """
 
     @abstractmethod
-    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> ChunkSample:
         """Return ``size`` random rows, or all if there are fewer, in at most one pass."""
 
     @abstractmethod
@@ -114,25 +106,19 @@ class RowBlocks(ABC):
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
 
 
-def refuse_targets(shape: tuple[int, ...], n_rows: int, name: str) -> None:
+def check_targets(shape: tuple[int, ...], n_rows: int, name: str) -> None:
     """Check that there is one target for each row."""
     if tuple(shape[:1]) != (n_rows,):
         raise ValueError(f"{name} must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
 
 
-def rows_per_block(n_features: int) -> int:
-    """Return the rows of a block: a power of two, so that the chunks of a file often align with blocks.
-
-    Examples
-    --------
-    >>> rows_per_block(3), rows_per_block(784)
-    (65536, 4096)
-    """
-    fitting = MAX_BLOCK_ENTRIES // max(1, n_features)
-    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
+def rows_per_chunk(n_features: int) -> int:
+    """Return the rows of a block: a power of two, so that the chunks of a file often align with blocks."""
+    fitting = MAX_CHUNK_ENTRIES // max(1, n_features)
+    return min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
 
 
-class Pairwise(Generic[S]):
+class TreeReduction(Generic[S]):
     """A tree reduction of partial results, in an order that depends only on the number of blocks.
 
     After k blocks at most log2(k) + 1 partial results are stored. The last ones are merged from the right, as in a

@@ -17,14 +17,7 @@ MAX_INDEX = np.iinfo(np.int32).max
 
 
 def with_int32_indices(matrix: Any) -> csr_array:
-    """Return a sparse matrix in CSR format with 32-bit indices; the values are shared.
-
-    Examples
-    --------
-    >>> wide = csr_array((np.ones(1), np.array([1], dtype=np.int64), np.array([0, 1, 1], dtype=np.int64)), shape=(2, 2))
-    >>> with_int32_indices(wide).indices.dtype
-    dtype('int32')
-    """
+    """Return a sparse matrix in CSR format with 32-bit indices; the values are shared."""
     rows = csr_array(matrix)
     if max(rows.nnz, *rows.shape) > MAX_INDEX:
         raise ValueError(

@@ -1,8 +1,7 @@
 """Docstrings of estimators: read by section, and composed from what is written once elsewhere.
 
-A parameter is explained where it is declared with `parameter`. `compose` writes the section of parameters of a class
-from these texts, those of inherited parameters included, so that ``help`` explains all of them. An entry of
-"Attributes" without a text gets that of the bases. `add_card` adds the advice of a card, and its papers as references.
+`compose` writes the section of parameters from their declarations, and fills in attributes that a base describes;
+`add_card` adds the advice and the papers of a card.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ from typing import Any
 
 from manifoldry._core.parameters import parameter_text, plain_type
 
-LINE_LENGTH = 100
-"""Maximum length of a composed line: narrow enough for a terminal that indents it."""
-
+LINE_LENGTH = 100  # maximum length of a composed line: narrow enough for a terminal that indents it
 _HEADING = re.compile(r"^(\w+(?: \w+)?)\n-{3,}\n", flags=re.MULTILINE)
 _ENTRY = re.compile(r"^(\S.*)\n((?:(?:[ ]+.*)?\n)*)", flags=re.MULTILINE)
 _composed: dict[dataclasses.Field[Any], str] = {}
@@ -83,13 +80,7 @@ def bibliography(text: str) -> dict[str, dict[str, str]]:
 
 
 def short_citation(key: str) -> str:
-    """Return authors, year and title of a paper in references.bib; the key if that file is not there.
-
-    Examples
-    --------
-    >>> short_citation("pearson1901")
-    'Pearson (1901). On lines and planes of closest fit to systems of points in space.'
-    """
+    """Return authors, year and title of a paper in references.bib; the key if that file is not there."""
     if key not in _references():
         return key
     entry = _bibtex_fields(_references()[key])
@@ -146,7 +137,9 @@ def _entry(cls: type, field: dataclasses.Field[Any]) -> str:
             default = f'"{field.default}"' if isinstance(field.default, str) else repr(field.default)
             head += f", default={default}"
         text = parameter_text(cls, field.name)
-        _composed[field] = f"{head}\n{wrap(text)}" if text else head
+        if not text:
+            return head  # of a mixin: the classes that use it have the text
+        _composed[field] = f"{head}\n{wrap(text)}"
     return _composed[field]
 
 

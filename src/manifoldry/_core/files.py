@@ -17,7 +17,6 @@ DISK_IS_FULL = {
     errno.EDQUOT: "the disk quota is used up",
 }
 """Error numbers of the system if nothing more can be written."""
-
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written|problem writing element \d+ to file")
 """NumPy's message for an array that could not be written completely; it does not give the reason."""
 
@@ -27,28 +26,11 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False, needed: i
     """Yield a temporary path next to ``path``, and move the file to ``path`` once the block has succeeded.
 
     If the block raises, the temporary file is removed and ``path`` is unchanged. A killed program leaves at most a
-    hidden file ``.NAME.*.part``.
-
-    Parameters
-    ----------
-    path : str or path
-        Path of the file; its folder must exist.
-    overwrite : bool
-        Whether an existing file may be replaced.
-    needed : int, optional
-        Size of the file in bytes, if known; for the message if the disk is full.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file that may not be replaced; checked before the block runs, and again before the move.
-    OSError
-        If the disk is full, with the path, the cause and the sizes.
-    FileNotFoundError, NotADirectoryError
-        If there is no such folder.
+    hidden file ``.NAME.*.part``. An existing file raises an error before the block runs, and again before the move,
+    unless it may be overwritten. If the disk is full, the error has the path, the cause, and the size ``needed``.
     """
     target = Path(path)
-    refuse_existing(target, overwrite=overwrite)
+    check_not_existing(target, overwrite=overwrite)
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(target.parent)!r} to write {target.name!r} to; create it first."
@@ -92,7 +74,7 @@ def _full_text(target: Path, part: Path, number: int, needed: int | None) -> str
     return f"{str(target)!r} cannot be written: {DISK_IS_FULL[number]} ({', '.join(sizes)})"
 
 
-def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def check_not_existing(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Raise FileExistsError if there is something at ``path`` that may not be replaced."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder; name a file.")
@@ -105,9 +87,9 @@ def _move_new(part: Path, target: Path) -> None:
     try:
         os.link(part, target)  # unlike a move, fails if there is a file
     except FileExistsError:
-        refuse_existing(target)
+        check_not_existing(target)
     except OSError:  # a file system without links
-        refuse_existing(target)
+        check_not_existing(target)
         os.replace(part, target)
 
 

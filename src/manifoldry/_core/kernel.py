@@ -16,13 +16,6 @@ def kernel(signature: str | Sequence[str], **options: Any) -> Callable[[Callable
 
     numba writes the machine code next to the source, or into the user's cache folder. If neither is writable, as in a
     read-only container without a home directory, or if the disk is full, the function is compiled in every process.
-
-    Parameters
-    ----------
-    signature : str or list of str
-        Types of the result and the arguments, such as ``"void(float64[:, ::1], int64, int64)"``.
-    **options
-        Further options of ``numba.njit``, such as ``fastmath``.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:

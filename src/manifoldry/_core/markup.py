@@ -15,19 +15,11 @@ from manifoldry._core.values import Array
 
 MAX_PICTURE_POINTS = 2000
 """Maximum number of points in a picture: each takes about ten bytes, and more cannot be distinguished in 300 pixels."""
-
-PICTURE_UNITS = 1000
-"""Width of a picture in its own units, written as integers: a third of a pixel each."""
-
-PICTURE_MARGIN = 25
-"""Units around the points, a little more than the radius of one."""
-
+PICTURE_UNITS = 1000  # width of a picture in its own units, written as integers: a third of a pixel each
+PICTURE_MARGIN = 25  # units around the points, a little more than the radius of one
 SHOWN_SHARE = (0.005, 0.995)
-"""Quantiles of the coordinates that a picture always covers; a few points beyond are cut off if they are so far away
-that all others would be small."""
-
-MAX_STRAY_EXTENT = 1.5
-"""Maximum extent of all points, relative to these quantiles, at which no point is cut off."""
+"""Quantiles of the coordinates that a picture always covers; a few points far beyond are cut off."""
+MAX_STRAY_EXTENT = 1.5  # maximum extent of all points, relative to these quantiles, at which no point is cut off
 
 STYLE = (
     "<style>.mfy{font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:70em}"
@@ -156,16 +148,11 @@ def _as_text(i: int, text_columns: Sequence[int]) -> str:
 PALETTE = ("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd")
 """Colors of classes, in this order: ten that people with any kind of color vision can distinguish, on light and on dark
 backgrounds (petroff2021)."""
-
 COLORMAP, DIVERGING_COLORMAP = "viridis", "PuOr_r"
 """Colors of numbers, and of numbers with a center: their lightness changes evenly, so that they can be read in gray and
 without red-green vision."""
-
 PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
 """Background, text, less important text, and background objects."""
-
 UNKNOWN = "#c9ced6"
 """Points without a class or number."""
-
-ACCENT = PALETTE[0]
-"""Points without a class or number, if no point has one."""
+ACCENT = PALETTE[0]  # points without a class or number, if no point has one

@@ -1,10 +1,6 @@
 """Declared parameters: the annotation of an estimator's parameter defines its valid values and is read as data.
 
-    max_iter: Annotated[int, Range(1)] = parameter("Maximum number of iterations.", default=1000)
-    search: Literal["auto", "exact", "approximate"] = parameter("Type of neighbor search.", default="auto")
-
-`check_parameters` raises an error for a value that the annotation does not admit. `describe` puts an annotation into
-words for errors, documentation pages and the command line; `plain_type` is the short form for docstrings.
+search: Literal["auto", "exact", "approximate"] = parameter("Type of neighbor search.", default="auto")
 """
 
 from __future__ import annotations
@@ -133,15 +129,7 @@ def describe(annotation: Any) -> str:
 
 
 def plain_type(annotation: Any) -> str:
-    """Return an annotation as a docstring has it, without limits.
-
-    Examples
-    --------
-    >>> plain_type(PositiveInt | Literal["auto"] | None)
-    'int, "auto" or None'
-    >>> plain_type(Literal["heat", "binary"])
-    '{"heat", "binary"}'
-    """
+    """Return an annotation as a docstring has it, without limits."""
     names: list[str] = []
     literals = [f'"{choice}"' if isinstance(choice, str) else repr(choice) for choice in choices(annotation)]
     for option in _options(annotation):
@@ -164,19 +152,15 @@ def choices(annotation: Any) -> tuple[Any, ...]:
 
 def has_text(annotation: Any) -> bool:
     """Return whether an annotation admits a value that can be written as text, so not only arrays or functions."""
-    return any(_has_text(option) for option in _options(annotation))
+    for kind, extra in map(_parts, _options(annotation)):
+        written = kind in (int, float, bool, str, Any) or get_origin(kind) in (Literal, dict, Mapping, tuple)
+        if written and not isinstance(extra, Described):
+            return True
+    return False
 
 
 def from_text(name: str, text: str, annotation: Any) -> Any:
-    """Return the value of a parameter that a text stands for; raise an error if it stands for none.
-
-    Examples
-    --------
-    >>> from_text("n_neighbors", "12", PositiveInt | Literal["auto"] | None)
-    12
-    >>> from_text("n_neighbors", "none", PositiveInt | Literal["auto"] | None) is None
-    True
-    """
+    """Return the value of a parameter that a text stands for; raise an error if it stands for none."""
     values = [*(choice for choice in choices(annotation) if str(choice) == text), *readings(text)]
     for value in values:
         if admits(annotation, value):
@@ -211,12 +195,6 @@ def _dictionary(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{text!r} is not a dictionary.")
     return value
-
-
-def _has_text(option: Any) -> bool:
-    kind, extra = _parts(option)
-    written = kind in (int, float, bool, str, Any) or get_origin(kind) in (Literal, dict, Mapping, tuple)
-    return written and not isinstance(extra, Described)
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:

@@ -8,87 +8,65 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
-
 GIVES = ("transform", "inverse", "predict", "spectrum", "trace", "certificate", "graph", "medoids")
 
-METHODS: Mapping[str, str] = {
-    "ClassicalMDS": "manifoldry.methods.scaling._classical_mds",
-    "MDS": "manifoldry.methods.scaling._mds",
-    "NonmetricMDS": "manifoldry.methods.scaling._mds",
-    "Isomap": "manifoldry.methods.geodesic._isomap",
-    "LandmarkIsomap": "manifoldry.methods.geodesic._variants",
-    "ConformalIsomap": "manifoldry.methods.geodesic._variants",
-    "KernelIsomap": "manifoldry.methods.geodesic._variants",
-    "KernelPCA": "manifoldry.methods.spectral._kernel_pca",
-    "PolynomialPCA": "manifoldry.methods.spectral._polynomial_pca",
-    "LLE": "manifoldry.methods.local._lle",
-    "NonnegativeLLE": "manifoldry.methods.local._lle",
-    "ModifiedLLE": "manifoldry.methods.local._lle",
-    "LTSA": "manifoldry.methods.local._ltsa",
-    "HessianEigenmaps": "manifoldry.methods.local._ltsa",
-    "LaplacianEigenmaps": "manifoldry.methods.spectral._laplacian",
-    "DiffusionMaps": "manifoldry.methods.spectral._diffusion",
-    "CommuteTime": "manifoldry.methods.spectral._commute",
-    "LPP": "manifoldry.methods.linear._lpp",
-    "KernelLPP": "manifoldry.methods.linear._lpp",
-    "NPP": "manifoldry.methods.linear._npp",
-    "ONPP": "manifoldry.methods.linear._npp",
-    "LinearLTSA": "manifoldry.methods.linear._npp",
-    "DPP": "manifoldry.methods.linear._dpp",
-    "PCA": "manifoldry.methods.linear._pca",
-    "IncrementalPCA": "manifoldry.methods.linear._pca",
-    "SparsePCA": "manifoldry.methods.linear._pca",
-    "FactorAnalysis": "manifoldry.methods.linear._factors",
-    "NonlinearFactorAnalysis": "manifoldry.methods.linear._nonlinear_factors",
-    "FastICA": "manifoldry.methods.linear._factors",
-    "InfomaxICA": "manifoldry.methods.linear._infomax",
-    "NMF": "manifoldry.methods.linear._factors",
-    "GaussianRandomProjection": "manifoldry.methods.linear._factors",
-    "SparseRandomProjection": "manifoldry.methods.linear._factors",
-    "RobustPCA": "manifoldry.methods.linear._robust_pca",
-    "L1PCA": "manifoldry.methods.linear._l1_pca",
-    "ProbabilisticPCA": "manifoldry.methods.linear._probabilistic_pca",
-    "MultilinearPCA": "manifoldry.methods.linear._multilinear_pca",
-    "ProjectionPursuit": "manifoldry.methods.linear._pursuit",
-    "PrincipalCurve": "manifoldry.methods.curves._curve",
-    "Autoencoder": "manifoldry.methods.networks._autoencoder",
-    "PrincipalSurface": "manifoldry.methods.curves._surface",
-    "EAT": "manifoldry.methods.unfolding._eat",
-    "IPA": "manifoldry.methods.unfolding._ipa",
-    "ManifoldCharting": "manifoldry.methods.unfolding._charting",
-    "MVU": "manifoldry.methods.unfolding._mvu",
-    "FastMVU": "manifoldry.methods.unfolding._fast_mvu",
-    "LandmarkMVU": "manifoldry.methods.unfolding._fast_mvu",
-    "ColoredMVU": "manifoldry.methods.unfolding._colored_mvu",
-    "MVE": "manifoldry.methods.unfolding._mve",
-    "SPE": "manifoldry.methods.unfolding._spe",
-    "TesseraMap": "manifoldry.methods.unfolding._tesseramap",
-    "SNE": "manifoldry.methods.neighbor._sne",
-    "SymmetricSNE": "manifoldry.methods.neighbor._sne",
-    "TSNE": "manifoldry.methods.neighbor._tsne",
-    "UMAP": "manifoldry.methods.neighbor._umap",
-    "ParametricTSNE": "manifoldry.methods.networks._parametric_umap",
-    "ParametricUMAP": "manifoldry.methods.networks._parametric_umap",
-}
+
+def _modules(*rows: str) -> Mapping[str, str]:
+    """Return the module of each class; a row lists a module and its classes."""
+    parts = [row.split() for row in rows]
+    return {name: f"manifoldry.methods.{module}" for module, *names in parts for name in names}
+
+
+METHODS = _modules(
+    "scaling._classical_mds ClassicalMDS",
+    "scaling._mds MDS NonmetricMDS",
+    "geodesic._isomap Isomap LandmarkIsomap ConformalIsomap KernelIsomap",
+    "spectral._kernel_pca KernelPCA",
+    "spectral._polynomial_pca PolynomialPCA",
+    "local._lle LLE NonnegativeLLE ModifiedLLE LTSA HessianEigenmaps",
+    "spectral._laplacian LaplacianEigenmaps",
+    "spectral._diffusion DiffusionMaps",
+    "spectral._laplacian CommuteTime",
+    "linear._lpp LPP KernelLPP",
+    "linear._npp NPP ONPP LinearLTSA DPP",
+    "linear._pca PCA IncrementalPCA SparsePCA",
+    "linear._factors FactorAnalysis",
+    "linear._nonlinear_factors NonlinearFactorAnalysis",
+    "linear._factors FastICA",
+    "linear._infomax InfomaxICA",
+    "linear._factors NMF GaussianRandomProjection SparseRandomProjection",
+    "linear._robust_pca RobustPCA",
+    "linear._pursuit L1PCA",
+    "linear._probabilistic_pca ProbabilisticPCA",
+    "linear._multilinear_pca MultilinearPCA",
+    "linear._pursuit ProjectionPursuit",
+    "curves._curve PrincipalCurve",
+    "networks._autoencoder Autoencoder",
+    "curves._surface PrincipalSurface",
+    "unfolding._eat EAT",
+    "unfolding._ipa IPA",
+    "unfolding._charting ManifoldCharting",
+    "unfolding._mvu MVU",
+    "unfolding._fast_mvu FastMVU LandmarkMVU",
+    "unfolding._mvu_variants ColoredMVU MVE",
+    "unfolding._spe SPE",
+    "unfolding._tesseramap TesseraMap",
+    "neighbor._tsne SNE SymmetricSNE TSNE",
+    "neighbor._umap UMAP",
+    "networks._parametric_umap ParametricTSNE ParametricUMAP",
+)
 """The module of each method, so that it is imported only when it is used."""
 
-CLUSTERINGS: Mapping[str, str] = {
-    "LDLC": "manifoldry.methods.clusters._ldlc",
-    "VQPCA": "manifoldry.methods.clusters._vqpca",
-    "GeodesicKMedoids": "manifoldry.methods.clusters._medoids",
-    "SpectralClustering": "manifoldry.methods.clusters._spectral",
-    "KMeans": "manifoldry.methods.clusters._wrapped",
-    "AffinityPropagation": "manifoldry.methods.clusters._wrapped",
-    "GPCA": "manifoldry.methods.clusters._gpca",
-    "MPPCA": "manifoldry.methods.clusters._mixtures",
-    "MFA": "manifoldry.methods.clusters._mixtures",
-}
+CLUSTERINGS = _modules(
+    "clusters._ldlc LDLC VQPCA GeodesicKMedoids",
+    "clusters._spectral SpectralClustering",
+    "clusters._wrapped KMeans AffinityPropagation",
+    "clusters._gpca GPCA",
+    "clusters._mixtures MPPCA MFA",
+)
 """The module of each clustering."""
-
-PICTURE_FAMILIES = ("scaling", "geodesic", "local", "unfolding", "neighbor", "network")
-"""Families of methods meant for pictures, which should not be worse than PCA's; linear maps, kernels, factors and
-spectral features have other purposes."""
-
+VISUALIZATION_FAMILIES = ("scaling", "geodesic", "local", "unfolding", "neighbor", "network")
+"""Families of methods meant for pictures, which should not be worse than PCA's; the others have other purposes."""
 OTHER_PURPOSES = ("ColoredMVU", "SPE")
 """Methods of these families that preserve something other than neighborhoods: targets, and the edges of a graph."""
 
@@ -132,7 +110,7 @@ class Card:
     use_when: str
     fails_when: str
     cost: str
-    test_params: Mapping[str, Any] = field(default_factory=dict)
+    test_params: Mapping[str, Any] = field(default_factory=lambda: {"n_components": 2})
     wrapped: bool = False
 
     def __post_init__(self) -> None:
@@ -153,28 +131,26 @@ class Card:
 
     @property
     def blocks(self) -> str:
-        """The rows that a fit to chunked data uses, as declared by the class.
-
-        Examples
-        --------
-        >>> from manifoldry import list_methods
-        >>> {card.name: card.blocks for card in list_methods()}["Isomap"]
-        'a sample of 5,000'
-        """
-        return str(self.cls._blockwise)  # type: ignore[attr-defined]
+        """The rows that a fit to chunked data uses, as declared by the class."""
+        return str(self.cls._chunk_support)  # type: ignore[attr-defined]
 
 
 _cards: dict[str, Card] = {}
 
 
 def register(**facts: Any) -> Callable[[C], C]:
-    """Return the class decorator that registers the card of a method and adds its advice to the docstring."""
+    """Return the class decorator that registers the card of a method and adds its advice to the docstring.
+
+    Unless given, the family is the folder of the method, and it is tested with two components.
+    """
 
     def register_card(cls: C) -> C:
         from manifoldry._core.docstrings import add_card  # not with the package, which imports this module
 
-        card = _cards[cls.__name__] = Card(name=cls.__name__, cls=cls, **facts)
+        usual = {"family": cls.__module__.split(".")[-2], "wrapped": hasattr(cls, "_wraps")}
+        card = _cards[cls.__name__] = Card(name=cls.__name__, cls=cls, **{**usual, **facts})
         add_card(cls, card.advice, card.papers)
+        cls._for_visualization = card.family in VISUALIZATION_FAMILIES and card.name not in OTHER_PURPOSES  # type: ignore[attr-defined]
         return cls
 
     return register_card
@@ -202,19 +178,6 @@ def list_clusterings() -> tuple[Card, ...]:
     True
     """
     return _filed(CLUSTERINGS)
-
-
-def is_for_pictures(cls: type) -> bool:
-    """Return whether a class is meant for pictures; assumed for classes without a card.
-
-    Examples
-    --------
-    >>> from manifoldry import FastICA, Isomap
-    >>> is_for_pictures(Isomap), is_for_pictures(FastICA)
-    (True, False)
-    """
-    card = _cards.get(cls.__name__)
-    return card is None or (card.family in PICTURE_FAMILIES and card.name not in OTHER_PURPOSES)
 
 
 def _filed(table: Mapping[str, str]) -> tuple[Card, ...]:

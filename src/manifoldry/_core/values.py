@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 
 class OneLine:
-    """Gives a dataclass (with ``repr=False``) a representation in one line: its fields, arrays by their shapes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manifoldry._core.values import Stop, Trace
-    >>> Trace(np.array([3.0, 2.0, 1.5]), Stop.CONVERGED)
-    Trace(objective=<float64 3>, stop=Stop.CONVERGED)
-    """
+    """Gives a dataclass (with ``repr=False``) a representation in one line: its fields, arrays by their shapes."""
 
     def __repr__(self) -> str:
         values = ((each.name, getattr(self, each.name)) for each in fields(cast(Any, self)))
@@ -45,7 +37,6 @@ Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
 """Numbers in double precision; in single precision if the points are, or if a docstring says so."""
 IntArray = NDArray[np.integer[Any]]
-
 Extension = Callable[[Array, "Run"], FloatArray]
 """Maps new points (n_new, n_features) to coordinates (n_new, n_components), or the inverse; picklable."""
 
@@ -150,9 +141,9 @@ class NeighborGraph(OneLine):
 
     def without_duplicates(self) -> NeighborGraph:
         """Return the graph without its pairs of length 0."""
-        return self.with_only(self.lengths > 0)
+        return self.with_edges_where(self.lengths > 0)
 
-    def with_only(self, keep: Array) -> NeighborGraph:
+    def with_edges_where(self, keep: Array) -> NeighborGraph:
         """Return the graph with the pairs of the mask ``keep``, which must be symmetric for a symmetric graph."""
         indptr = np.concatenate([[0], np.cumsum(keep)])[self.indptr]
         return NeighborGraph(indptr, self.indices[keep], self.lengths[keep], self.symmetric)
@@ -349,18 +340,8 @@ class Certificate(OneLine):
 class Embedding(OneLine):
     """Coordinates, and everything that the method provides with them.
 
-    Parameters
-    ----------
-    coordinates : ndarray of shape (n_points, n_components)
-        One row per point.
-    graph, spectrum, trace, certificate : optional
-        The results that the method provides.
-    extension, inverse : callable, optional
-        Maps of new points to coordinates, and of coordinates to points.
-    notes : mapping
-        Entries of ``diagnostics_``.
-    fitted : mapping
-        Further attributes of the fitted estimator, by name.
+    ``extension`` and ``inverse`` map new points to coordinates and back. ``notes`` are entries of ``diagnostics_``,
+    ``fitted`` further attributes of the estimator by name.
     """
 
     coordinates: FloatArray

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any
 
 INSIDE = ("manifoldry.", "sklearn.", "concurrent.", "contextlib", "importlib.")
 """Packages whose frames are between a warning and the user's code."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EmbeddingWarning(UserWarning):
@@ -54,18 +51,7 @@ def collecting(model: Any) -> Iterator[Collected]:
             issue(message, category)
 
 
-def collects(method: F) -> F:
-    """Return a method that fits its estimator, with its warnings collected."""
-
-    @wraps(method)
-    def collected(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with collecting(self):
-            return method(self, *args, **kwargs)
-
-    return cast(F, collected)
-
-
-def take_collected(model: Any) -> Collected:
+def pop_collected(model: Any) -> Collected:
     """Return what the fit of this model has collected so far, and clear it."""
     collected = _collected.get()
     if collected is None or collected.model is not model:

@@ -11,24 +11,16 @@ import numpy as np
 from manifoldry._core.arrays import on_host
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry.graph._pairwise import as_points, block_rows, distance_rows
+from manifoldry.graph._pairwise import as_points, chunk_rows, distance_rows
 
-MIN_CURVE_SHARE = 1e-6
-"""Smaller shares count as this, so that values at rounding do not decide the elbow."""
-ZERO_SHARE = 1e-12
-"""Remaining share that counts as zero, up to rounding: all columns leave nothing."""
+MIN_CURVE_SHARE = 1e-6  # smaller shares count as this, so that values at rounding do not decide the elbow
+ZERO_SHARE = 1e-12  # remaining share that counts as zero, up to rounding: all columns leave nothing
 MIN_BEND = 2.0
-"""An elbow is clear if the curve is below its chord by this factor. Known dimensions with noise give factors of 20 and
-more, geodesic residual variances of real data 3 and more, their principal variances 1.1 to 1.6."""
+"""An elbow is clear if the curve is below its chord by this factor: 3 and more for residual variances of real data."""
 MIN_CLUSTER_GAP = 8.0
-"""A gap of eigenvalues is clear if they grow by this factor: without clusters they are harmonics, and the second is
-four times the first."""
-
-REASON_WIDTH = 110
-"""Characters in a line of a printed reason, as in a printed diagnosis."""
-
-MAX_LOST_VARIANCE = 0.05
-"""Maximum share of the variance beyond n_components that causes no advice."""
+"""A gap of eigenvalues is clear if they grow by this factor; those of harmonics grow fourfold at most."""
+REASON_WIDTH = 110  # characters in a line of a printed reason, as in a printed diagnosis
+MAX_LOST_VARIANCE = 0.05  # maximum share of the variance beyond n_components that causes no advice
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,10 +44,8 @@ class Suggestion:
 def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:
     """Return the dimension at which the curve ``values`` (d = 1, 2, ...; 1 stands for d = 0) bends.
 
-    On a logarithmic scale, this is the point farthest below the straight line from the start of the curve to its end:
-    before it each dimension removes a larger share of the remainder than on average, after it a smaller one. Given
-    ``otherwise``, a curve without a clear elbow suggests the first dimension that leaves at most 5 %, or ``otherwise``
-    if none does.
+    On a logarithmic scale, it is the farthest point below the line from start to end. Without a clear elbow it is the
+    first dimension that leaves at most 5 %, or ``otherwise`` if none does, provided that ``otherwise`` is given.
     """
     if otherwise is not None:
         values = values[: 1 + int(np.count_nonzero(values > ZERO_SHARE))]  # all columns leave nothing: not an elbow
@@ -72,13 +62,11 @@ def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) ->
             return Suggestion(d, why)
         why = f"The {what} has no clear elbow, and {len(values)} dimensions leave {shares[-1]:.2g}. {otherwise.why}"
         return Suggestion(otherwise.n_components, why)
-    fall = shares[d - 1] / shares[d]
-    then = shares[d] / shares[-1]
-    return Suggestion(
-        d,
-        f"The {what} is {shares[d]:.2g} with {d} dimensions, {fall:.3g} times lower than with {d - 1}; "
-        f"all {len(values)} together would divide it by {then:.3g} more.",
+    why = (
+        f"The {what} is {shares[d]:.2g} with {d} dimensions, {shares[d - 1] / shares[d]:.3g} times lower than with "
+        f"{d - 1}; all {len(values)} together would divide it by {shares[d] / shares[-1]:.3g} more."
     )
+    return Suggestion(d, why)
 
 
 def unexplained(values: FloatArray) -> FloatArray:
@@ -96,20 +84,7 @@ def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Sug
 
 
 def lost_variance_advice(values: FloatArray, n_components: int, stopped: bool = False) -> tuple[str, ...]:
-    """Return advice if ``n_components`` of the descending variances lose too much.
-
-    There is none if at most 5 % is lost, nor for an iteration that was ``stopped``, whose variances are not those of
-    the solution.
-
-    Examples
-    --------
-    >>> lost_variance_advice(np.array([4.0, 2.0, 0.1]), 2)
-    ()
-    >>> len(lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2))
-    1
-    >>> lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2, stopped=True)
-    ()
-    """
+    """Return advice if ``n_components`` of the descending variances lose over 5 %, unless the fit was ``stopped``."""
     left = unexplained(np.asarray(values, dtype=float))
     if stopped or len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
         return ()
@@ -124,11 +99,7 @@ def lost_variance_advice(values: FloatArray, n_components: int, stopped: bool = 
 
 
 def gap(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:
-    """Return how many of the ascending non-negative ``values`` are before the largest gap (ratio).
-
-    Values below a millionth of the largest are raised to it, so that there are no gaps between zeros. If no gap is
-    clear, ``otherwise`` is returned, if given.
-    """
+    """Return how many of the ascending non-negative ``values`` are before the largest gap (ratio), or ``otherwise``."""
     floor = MIN_CURVE_SHARE * float(np.max(values, initial=0.0)) or 1.0
     sizes = np.maximum(np.asarray(values, dtype=float), floor)
     if len(sizes) < 2:
@@ -192,7 +163,7 @@ def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = 
         values -= mean[:, None]
         return values.shape[1], mean, values @ values.T
 
-    parts = zip(*run.map(block, run.ranges(len(D), block_rows(n)), blas=True), strict=True)
+    parts = zip(*run.map(block, run.ranges(len(D), chunk_rows(n)), blas=True), strict=True)
     counts, means, products = (np.array(part) for part in parts)
     # Sums of squares about the common mean: those about the block means plus those of the means.
     offsets = means - counts @ means / counts.sum()

@@ -1,11 +1,7 @@
-"""Products, factors and extreme eigenvalues of dense matrices, block by block on the threads of a run.
-
-The threads of BLAS wait for each other actively, which costs seconds on a busy machine (see `_core.threads`).
-"""
+"""Dense products, factors and extreme eigenvalues on the threads of a run, because BLAS threads wait actively."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,15 +13,10 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE
 
-PANEL = 256
-"""Rows or columns of a block: large enough for BLAS, small enough for the threads to share."""
-
-CORNER = 64
-"""Order of the diagonal blocks whose inverses replace triangular solves, which NumPy does not have."""
-
+PANEL = 256  # rows or columns of a block: large enough for BLAS, small enough for the threads to share
+CORNER = 64  # order of the diagonal blocks whose inverses replace triangular solves, which NumPy does not have
 MAX_LANCZOS_STEPS = 60
-LANCZOS_CHECK = 5
-"""Steps between two computations of the eigenvalues of Lanczos' small matrix."""
+LANCZOS_CHECK = 5  # steps between two computations of the eigenvalues of Lanczos' small matrix
 
 
 def product(one: Any, other: FloatArray, run: Run) -> FloatArray:
@@ -51,51 +42,37 @@ def inverse_of(lower: FloatArray) -> FloatArray:
 
 
 def factor_lower(matrix: FloatArray, run: Run) -> FloatArray:
-    """Factor a symmetric matrix in place by Cholesky, given its lower triangle; the upper one is unchanged.
-
-    Raises `numpy.linalg.LinAlgError` if the matrix is not positive definite. Each block of columns is updated with all
-    previous ones; the threads share these products by rows.
-    """
+    """Factor a symmetric matrix in place by Cholesky, given its lower triangle; raises `LinAlgError` if indefinite."""
     n = len(matrix)
     for lo in range(0, n, PANEL):
-        hi = min(lo + PANEL, n)
-        panel = _Panel(matrix, lo, hi)
-        run.map(panel.update, [(first, min(first + PANEL // 2, hi)) for first in range(lo, hi, PANEL // 2)], blas=True)
-        panel.factor()
-        run.map(panel.finish, [(first, min(first + PANEL, n)) for first in range(hi, n, PANEL)], blas=True)
+        _factor_panel(matrix, lo, min(lo + PANEL, n), run)
     return matrix
 
 
-class _Panel:
-    """Columns lo..hi of a matrix that is being factored; the columns before are finished."""
+def _factor_panel(matrix: FloatArray, lo: int, hi: int, run: Run) -> None:
+    """Factor columns lo..hi; the columns before are finished."""
+    n, before = len(matrix), np.ascontiguousarray(matrix[lo:hi, :lo].T)
 
-    def __init__(self, matrix: FloatArray, lo: int, hi: int) -> None:
-        self._matrix, self._lo, self._hi = matrix, lo, hi
-        self._before = np.ascontiguousarray(matrix[lo:hi, :lo].T)
+    def update(first: int, last: int) -> None:
+        if lo:
+            matrix[first:last, lo:hi] -= matrix[first:last, :lo] @ before
 
-    def update(self, first: int, last: int) -> None:
-        """Subtract what the columns before contribute to these rows."""
-        if self._lo:
-            self._matrix[first:last, self._lo : self._hi] -= self._matrix[first:last, : self._lo] @ self._before
+    run.map(update, [(first, min(first + PANEL // 2, hi)) for first in range(lo, hi, PANEL // 2)], blas=True)
+    # The entries above the diagonal are arbitrary, and NumPy fails for a NaN among them.
+    corner = matrix[lo:hi, lo:hi] = np.linalg.cholesky(np.tril(matrix[lo:hi, lo:hi]))
+    cuts = [(k, min(k + CORNER, hi - lo)) for k in range(0, hi - lo, CORNER)]
+    inverses = [np.ascontiguousarray(np.linalg.inv(corner[k:m, k:m]).T) for k, m in cuts]
 
-    def factor(self) -> None:
-        """Factor the block on the diagonal."""
-        lo, hi = self._lo, self._hi
-        # The entries above the diagonal are arbitrary, and NumPy fails for a NaN among them.
-        self._corner = np.linalg.cholesky(np.tril(self._matrix[lo:hi, lo:hi]))
-        self._matrix[lo:hi, lo:hi] = self._corner
-        cuts = [(k, min(k + CORNER, hi - lo)) for k in range(0, hi - lo, CORNER)]
-        self._inverses = [(k, m, np.ascontiguousarray(np.linalg.inv(self._corner[k:m, k:m]).T)) for k, m in cuts]
-
-    def finish(self, first: int, last: int) -> None:
-        """Update rows below the block on the diagonal and divide them by its factor, a few columns at a time."""
-        self.update(first, last)
-        rest = np.ascontiguousarray(self._matrix[first:last, self._lo : self._hi])
-        for k, m, inverse in self._inverses:
+    def divide(first: int, last: int) -> None:
+        update(first, last)
+        rest = np.ascontiguousarray(matrix[first:last, lo:hi])
+        for (k, m), inverse in zip(cuts, inverses, strict=True):
             if k:
-                rest[:, k:m] -= rest[:, :k] @ self._corner[k:m, :k].T
+                rest[:, k:m] -= rest[:, :k] @ corner[k:m, :k].T
             rest[:, k:m] = rest[:, k:m] @ inverse
-        self._matrix[first:last, self._lo : self._hi] = rest
+        matrix[first:last, lo:hi] = rest
+
+    run.map(divide, [(first, min(first + PANEL, n)) for first in range(hi, n, PANEL)], blas=True)
 
 
 def solve_factored(lower: FloatArray, right: FloatArray) -> FloatArray:
@@ -104,30 +81,20 @@ def solve_factored(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def lowest_between(lower: FloatArray, middle: Any, start: FloatArray, share: float) -> float:
-    """Return approximately the lowest eigenvalue of L^-1 D L^-T, D symmetric; see `lowest_eigenvalue`."""
+    """Return the lowest eigenvalue of L^-1 D L^-T, D symmetric, by Lanczos' method, usually slightly too low.
+
+    The residual is subtracted from the lowest Ritz value: for a random start the eigenvalue between the two is the
+    lowest or near it. The iteration ends when the residual is below this share of the value, or of 1 for one above -1.
+    """
     solve = scipy.linalg.get_blas_funcs("trsv", (lower,))
     factor = lower.T if lower.flags.c_contiguous else np.asfortranarray(lower.T)  # as LAPACK reads it
-
-    def apply(x: FloatArray) -> FloatArray:
-        return np.asarray(solve(factor, middle @ solve(factor, x), trans=1))
-
-    return lowest_eigenvalue(apply, start, share)
-
-
-def lowest_eigenvalue(apply: Callable[[FloatArray], FloatArray], start: FloatArray, share: float) -> float:
-    """Return the lowest eigenvalue of a symmetric operator by Lanczos' method, usually slightly too low.
-
-    The residual is subtracted from the lowest Ritz value: there is an eigenvalue between the two, and for a random
-    start it is the lowest or near it. The iteration ends when the residual is below this share of the value, or of 1
-    for a value above -1.
-    """
     n = len(start)
     basis = np.zeros((min(MAX_LANCZOS_STEPS, n) + 1, n))
     basis[0] = start / np.linalg.norm(start)
     small = np.zeros((len(basis), len(basis)))
     lowest = residual = 0.0
     for k in range(len(basis) - 1):
-        image = np.asarray(apply(basis[k]), dtype=float)
+        image = np.asarray(solve(factor, middle @ solve(factor, basis[k]), trans=1), dtype=float)
         small[k, k] = image @ basis[k]
         for _ in range(2):  # one pass does not make it orthogonal up to rounding
             image = image - (basis[: k + 1] @ image) @ basis[: k + 1]
@@ -181,7 +148,6 @@ class CholeskyFactor:
         self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, B: FloatArray) -> FloatArray:
-        """Return the solution of A X = B for a column or a block of columns."""
         return scipy.linalg.cho_solve(self._factor, B, check_finite=False)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -16,32 +17,28 @@ from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.graph._pairwise import (
     as_pair,
     as_points,
-    block_rows,
+    chunk_rows,
     distance_rows,
-    distances_to_others,
+    distances_without_self,
     nearest,
     sample_rows,
 )
 
-MAX_AUTO_NEIGHBORS = 15
-"""Default number of neighbors."""
-
+MAX_AUTO_NEIGHBORS = 15  # default number of neighbors
 Sizes = int | Sequence[int] | IntArray
 """One neighborhood size, or several at once."""
-
 Measure = float | FloatArray
 """A number for one neighborhood size, an array for several."""
 
 
 @dataclass(frozen=True)
 class NeighborRanks:
-    """The k nearest of m points (``rows``) in each of two spaces, and their ranks in the other, of shape (m, k).
+    """The k nearest of m points in each of two spaces, and their ranks in the other, of shape (m, k).
 
     Ranks count from 1 without the point itself; equal distances are ordered by index. Column a of an
     array belongs to the neighbor of rank a + 1; ``x_in_y`` are the ranks in Y of the nearest in X.
     """
 
-    rows: IntArray
     x_neighbors: IntArray
     y_neighbors: IntArray
     x_lengths: FloatArray
@@ -51,18 +48,9 @@ class NeighborRanks:
 
 @dataclass(frozen=True)
 class RankMeasures:
-    """All rank measures of one embedding; floats for one neighborhood size, arrays for several.
+    """All rank measures of one embedding, for one neighborhood size or several.
 
-    Parameters
-    ----------
-    n_neighbors : int or ndarray of shape (s,)
-        Neighborhood sizes.
-    trustworthiness, continuity : float or ndarray of shape (s,)
-        1 is best; NaN where ``n_neighbors >= n / 2``, for which they are not defined.
-    knn_kept : float or ndarray of shape (s,)
-        Mean share of the neighbors in X that are neighbors in Y.
-    mrre_x, mrre_y : float or ndarray of shape (s,)
-        Mean relative rank errors over the neighbors in X and in Y; 0 is best.
+    Trustworthiness and continuity are NaN where ``n_neighbors >= n / 2``, for which they are not defined.
     """
 
     n_neighbors: int | IntArray
@@ -88,47 +76,7 @@ def rank_measures(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> RankMeasures:
-    """Return trustworthiness, continuity, preserved neighbors and mean relative rank errors in one pass.
-
-    Each point evaluated is compared with all n points, block by block: O(sample * n) time and
-    O(n + sample * n_neighbors) memory.
-
-    Parameters
-    ----------
-    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
-        The data, or the distances between the points.
-    Y : array-like of shape (n, p)
-        The embedding, compared by Euclidean distance.
-    n_neighbors : int or sequence of int
-        Number of neighbors, or several, each below n.
-    metric : str
-        Metric of X, as in scikit-learn. Euclidean distances in more than 32 columns are computed from inner
-        products, and below about 1e-6 of the extent of the data count as zero.
-    sample : int, optional
-        Number of points to evaluate, drawn without replacement: an unbiased estimate; None for all points.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the sample.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
-
-    Returns
-    -------
-    RankMeasures
-        The measures, each a float or, for a sequence of sizes, an array.
-
-    Notes
-    -----
-    A point is never its own neighbor, its duplicate is. Points at equal distance rank by index.
-
-    References: venna2001, lee2007, chen2009, khajehpour2013
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> rank_measures(X, X[:, :2], n_neighbors=[5, 10]).knn_kept.shape
-    (2,)
-    """
+    """Return trustworthiness, continuity, preserved neighbors and mean relative rank errors in one pass."""
     X, Y = as_pair(X, Y, metric)
     sizes = neighborhood_sizes(n_neighbors, len(Y))
     rows = sample_rows(len(Y), sample, random_state)
@@ -153,13 +101,13 @@ def chosen_neighbors(n_neighbors: Any, n: int) -> int:
     return check.integer("n_neighbors", n_neighbors, 1)
 
 
-def require_below_half(n_neighbors: Sizes, n: int) -> None:
+def check_below_half(n_neighbors: Sizes, n: int) -> None:
     """Check that trustworthiness and continuity are defined for these sizes."""
     largest = int(neighborhood_sizes(n_neighbors, n).max())
     if 2 * largest >= n:
         raise ValueError(
             f"Trustworthiness and continuity need n_neighbors below n / 2 = {n / 2:g}; got {largest}: "
-            "use fewer neighbors, or knn_kept or mrre."
+            "use fewer neighbors, or q_nx or mrre."
         )
 
 
@@ -170,14 +118,14 @@ def neighbor_ranks(
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
 
-    def block(lo: int, hi: int) -> tuple[Array, ...]:
-        from_x, from_y = distances_to_others(in_x, rows[lo:hi]), distances_to_others(in_y, rows[lo:hi])
-        near_x, near_y = nearest(from_x, k), nearest(from_y, k)
-        lengths = np.take_along_axis(from_x, near_x, axis=1)
-        return near_x, near_y, lengths, ranks_of(from_y, near_x), ranks_of(from_x, near_y)
+    def chunk(lo: int, hi: int) -> tuple[Array, ...]:
+        from_x, from_y = distances_without_self(in_x, rows[lo:hi]), distances_without_self(in_y, rows[lo:hi])
+        x_neighbors, y_neighbors = nearest(from_x, k), nearest(from_y, k)
+        lengths = np.take_along_axis(from_x, x_neighbors, axis=1)
+        return x_neighbors, y_neighbors, lengths, ranks_of(from_y, x_neighbors), ranks_of(from_x, y_neighbors)
 
-    blocks = run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True)
-    return NeighborRanks(rows, *(np.concatenate(part) for part in zip(*blocks, strict=True)))
+    chunks = run.map(chunk, run.ranges(len(rows), chunk_rows(len(Y))), blas=True)
+    return NeighborRanks(*(np.concatenate(part) for part in zip(*chunks, strict=True)))
 
 
 def ranks_of(distances: FloatArray, targets: IntArray) -> IntArray:
@@ -208,7 +156,7 @@ def measures_of(neighbor_ranks: NeighborRanks, n_neighbors: Sizes, n: int) -> Ra
         sizes if np.ndim(n_neighbors) else int(sizes[0]),
         trustworthiness=over_sizes(partial(nearness, n), neighbor_ranks.y_in_x),
         continuity=over_sizes(partial(nearness, n), neighbor_ranks.x_in_y),
-        knn_kept=over_sizes(share_kept, neighbor_ranks.x_in_y),
+        knn_kept=over_sizes(preserved_share, neighbor_ranks.x_in_y),
         mrre_x=over_sizes(partial(relative_error, n), neighbor_ranks.x_in_y),
         mrre_y=over_sizes(partial(relative_error, n), neighbor_ranks.y_in_x),
     )
@@ -222,7 +170,7 @@ def nearness(n: int, ranks: IntArray) -> FloatArray:
     return 1.0 - 2.0 * np.maximum(ranks - k, 0).sum(axis=1) / (k * (2 * n - 3 * k - 1))
 
 
-def share_kept(ranks: IntArray) -> FloatArray:
+def preserved_share(ranks: IntArray) -> FloatArray:
     """Return the share of each row's k neighbors that are still among the k nearest."""
     return np.mean(ranks <= ranks.shape[1], axis=1)
 
@@ -236,24 +184,67 @@ def relative_error(n: int, ranks: IntArray) -> FloatArray:
 
 # The rank measures as functions; `rank_measures` computes all of them in one pass.
 
+_Options = ParamSpec("_Options")
+_Result = TypeVar("_Result")
 
-def trustworthiness(
-    X: Any,
-    Y: Any,
-    *,
-    n_neighbors: Sizes = 15,
-    metric: str = "euclidean",
-    sample: int | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> Measure:
+
+def _measured_by(
+    compute: Callable[_Options, RankMeasures], *, below_half: bool = False
+) -> Callable[[Callable[[RankMeasures], _Result]], Callable[_Options, _Result]]:
+    """Decorate a selection of measures as a function with the parameters of ``compute``."""
+    parameters = signature(compute)
+
+    def decorate(select: Callable[[RankMeasures], _Result]) -> Callable[_Options, _Result]:
+        @wraps(select)
+        def measure(*args: _Options.args, **kwargs: _Options.kwargs) -> _Result:
+            if below_half:
+                given = parameters.bind(*args, **kwargs)
+                given.apply_defaults()
+                check_below_half(given.arguments["n_neighbors"], len(as_points("Y", given.arguments["Y"])))
+            return select(compute(*args, **kwargs))
+
+        result = signature(select).return_annotation
+        measure.__signature__ = parameters.replace(return_annotation=result)  # type: ignore[attr-defined]
+        return measure
+
+    return decorate
+
+
+@_measured_by(rank_measures, below_half=True)
+def trustworthiness(measures: RankMeasures) -> Measure:
     r"""Return the trustworthiness: 1 if all neighbors in Y are neighbors in X.
 
     With k neighbors, n points and r_X(i, j) the rank of j as a neighbor of i in X,
 
     .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_Y(i)} \max(0, r_X(i, j) - k)
 
-    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``, for which the worst order gives 0.
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    n_neighbors : int or sequence of int
+        Number of neighbors, or several, each below n / 2, for which the worst order gives 0.
+    metric : str
+        Metric of X, as in scikit-learn. Euclidean distances in more than 32 columns are computed from inner
+        products, and below about 1e-6 of the extent of the data count as zero.
+    sample : int, optional
+        Number of points to evaluate, drawn without replacement: an unbiased estimate; None for all points.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the sample.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    float or ndarray
+        One number, or an array for several numbers of neighbors.
+
+    Notes
+    -----
+    A point is never its own neighbor, its duplicate is. Points at equal distance rank by index. Each evaluated point is
+    compared with all n points: O(sample * n) time and O(n + sample * n_neighbors) memory.
 
     References: venna2001
 
@@ -264,30 +255,18 @@ def trustworthiness(
     >>> trustworthiness(X, 2 * X, n_neighbors=5)
     1.0
     """
-    require_below_half(n_neighbors, len(as_points("Y", Y)))
-    measures = rank_measures(
-        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
-    )
     return measures.trustworthiness
 
 
-def continuity(
-    X: Any,
-    Y: Any,
-    *,
-    n_neighbors: Sizes = 15,
-    metric: str = "euclidean",
-    sample: int | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> Measure:
+@_measured_by(rank_measures, below_half=True)
+def continuity(measures: RankMeasures) -> Measure:
     r"""Return the continuity: 1 if all neighbors in X are neighbors in Y.
 
     With k neighbors, n points and r_Y(i, j) the rank of j as a neighbor of i in Y,
 
     .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_X(i)} \max(0, r_Y(i, j) - k)
 
-    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``, for which the worst order gives 0.
+    Parameters are those of `trustworthiness`.
 
     References: venna2001
 
@@ -298,54 +277,11 @@ def continuity(
     >>> continuity(X, 2 * X, n_neighbors=5)
     1.0
     """
-    require_below_half(n_neighbors, len(as_points("Y", Y)))
-    measures = rank_measures(
-        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
-    )
     return measures.continuity
 
 
-def knn_kept(
-    X: Any,
-    Y: Any,
-    *,
-    n_neighbors: Sizes = 15,
-    metric: str = "euclidean",
-    sample: int | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> Measure:
-    r"""Return the mean share of the nearest neighbors in X that are nearest neighbors in Y.
-
-    .. math:: \frac{1}{k n} \sum_i |N_X(i) \cap N_Y(i)|
-
-    Parameters are those of `rank_measures`.
-
-    References: chen2009
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> knn_kept(X, 2 * X, n_neighbors=5)
-    1.0
-    """
-    measures = rank_measures(
-        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
-    )
-    return measures.knn_kept
-
-
-def mrre(
-    X: Any,
-    Y: Any,
-    *,
-    n_neighbors: Sizes = 15,
-    metric: str = "euclidean",
-    sample: int | None = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
-) -> tuple[Measure, Measure]:
+@_measured_by(rank_measures)
+def mrre(measures: RankMeasures) -> tuple[Measure, Measure]:
     r"""Return the mean relative rank errors over the neighbors in X and over those in Y; 0 is best.
 
     .. math::
@@ -356,7 +292,7 @@ def mrre(
     Ranks count from 1 without the point itself. For k <= n / 2 the worst orders, the reversed ones, give
     a little less than 1.
 
-    Parameters are those of `rank_measures`.
+    Parameters are those of `trustworthiness`; ``n_neighbors`` may be any number below n.
 
     References: khajehpour2013 (equations 5.22 and 5.23), lee2007
 
@@ -367,9 +303,6 @@ def mrre(
     >>> mrre(X, 2 * X, n_neighbors=5)
     (0.0, 0.0)
     """
-    measures = rank_measures(
-        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
-    )
     return measures.mrre_x, measures.mrre_y
 
 
@@ -377,28 +310,15 @@ def mrre(
 
 N_COMPARED_POINTS, MAX_COMPARED_NEIGHBORS = 1000, 15
 """Maximum numbers of points on which layouts are compared and of their neighbors, as in `metrics.score`."""
-
-MIN_TRUST_GAIN = 0.005
-"""Minimum gain in trustworthiness for which another layout is preferred to the first."""
+MIN_TRUST_GAIN = 0.005  # minimum gain in trustworthiness for which another layout is preferred to the first
 
 
-def most_trusted(
+def most_trustworthy(
     X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: bool = False, gain: float = MIN_TRUST_GAIN
 ) -> int:
-    """Return the index of the layout with the best trustworthiness: the first, unless another is clearly better.
+    """Return the index of the layout with the best trustworthiness: the first, unless the gain is at least ``gain``.
 
-    Parameters
-    ----------
-    X : array of shape (n, p), or of shape (n, n) if ``pairwise``
-        Rows, or the distances between all points.
-    layouts : sequence of ndarray of shape (n, d)
-        The preferred one, and others.
-    run : Run
-        For the sample and the threads.
-    pairwise : bool
-        Whether ``X`` holds distances.
-    gain : float
-        Minimum gain.
+    X holds rows, or the distances between all points if ``pairwise``.
     """
     sample = np.sort(run.rng("compared layouts").permutation(X.shape[0])[:N_COMPARED_POINTS])
     k = min(MAX_COMPARED_NEIGHBORS, len(sample) // 2 - 1)

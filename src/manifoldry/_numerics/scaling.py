@@ -6,24 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator
 
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Array, FloatArray, IntArray, Spectrum
 from manifoldry._numerics.eigen import column_signs, largest, smallest
+from manifoldry._numerics.extension.components import padded
+from manifoldry._numerics.geometry.neighborhoods import map_rows
 from manifoldry._numerics.geometry.principal import descending_eigh
 
 MAX_ADDITIVE_STEPS = 50
 ADDITIVE_ROUNDING_TOL = 1e-12
 """A negative v'K(c)v below this share of v'K(D^2)v is rounding: a sum of n^2 products, each accurate to 1e-16."""
 MAX_FULL_SPECTRUM = 1000
-SCALING_BLOCK_ENTRIES = 2_000_000
-"""Entries worked on at a time, so that no second n x n array is needed."""
-SQUARED_ENTRIES = 1 << 18
-"""Entries squared at a time if the squares are used immediately: 2 MB fit in a cache."""
-MAX_COPIED_SCALING = 2000
-"""Maximum number of points for which a copy of their distances is cheaper than products without one."""
+SCALING_BLOCK_ENTRIES = 2_000_000  # entries worked on at a time, so that no second n x n array is needed
 
 
 @dataclass(frozen=True)
@@ -43,11 +38,7 @@ class Scaling:
         return Scaling(self.spectrum.head(m), self.mean_squares)
 
     def place(self, squares: Array) -> FloatArray:
-        r"""Embed points, given their squared distances (m, n) to the scaled ones.
-
-        :math:`y = \frac12 \Lambda^{-1/2} V^T (\overline{D2} - \delta)`: exact for points in the span, and the
-        projection of kernel PCA with kernel -D2/2 otherwise.
-        """
+        r"""Embed points by their squares (m, n): :math:`y = \frac12 \Lambda^{-1/2} V^T (\overline{D2} - \delta)`."""
         spectrum = self.spectrum
         # Values that are rounding errors of the largest belong to directions in which the points do not extend.
         positive = spectrum.values > max(spectrum.values[0], 0.0) * len(spectrum.vectors) * np.finfo(float).eps
@@ -57,14 +48,10 @@ class Scaling:
         return self.mean_squares @ weights - squares @ weights
 
 
-def classical_scaling(
-    lengths: FloatArray, n_components: int, run: Run, *, overwrite: bool = False, guess: FloatArray | None = None
-) -> Scaling:
+def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overwrite: bool = False) -> Scaling:
     r"""Return the top eigenpairs of :math:`B = -\frac12 H D^{(2)} H`, H = I - 11'/n, from symmetric distances (n, n).
 
-    With ``overwrite``, B overwrites ``lengths``; ``guess`` (n, m) holds approximate eigenvectors to start with.
-
-    References: torgerson1952, gower1966.
+    With ``overwrite``, B overwrites ``lengths`` (torgerson1952, gower1966).
     """
     with run.stage("double centering"):
         gram = lengths if overwrite else lengths.copy()
@@ -77,31 +64,7 @@ def classical_scaling(
 
         means = np.concatenate(run.map(square, ranges))
         _center(gram, means, -0.5, run)
-    return Scaling(largest(gram, n_components, guess=guess, run=run), means)
-
-
-def scaling_by_products(lengths: FloatArray, n_components: int, run: Run, guess: FloatArray | None = None) -> Scaling:
-    """Return the `classical_scaling` without changing the distances; B is not stored, except for few points."""
-    n = len(lengths)
-    if n <= MAX_COPIED_SCALING:
-        return classical_scaling(lengths, n_components, run, guess=guess)
-    ranges = run.ranges(n, max(1, SQUARED_ENTRIES // n))
-
-    def times(vectors: FloatArray) -> FloatArray:
-        centered = vectors - vectors.mean(axis=0)
-        image = np.empty(centered.shape)
-
-        def block(lo: int, hi: int) -> None:
-            np.matmul(np.square(lengths[lo:hi], dtype=np.float64), centered, out=image[lo:hi])
-
-        run.map(block, ranges, blas=True)
-        return -0.5 * (image - image.mean(axis=0))
-
-    def mean_squares(lo: int, hi: int) -> FloatArray:
-        return np.square(lengths[lo:hi], dtype=np.float64).mean(axis=1)
-
-    B = LinearOperator((n, n), matvec=times, matmat=times, dtype=np.float64)
-    return Scaling(largest(B, n_components, guess=guess, run=run), np.concatenate(run.map(mean_squares, ranges)))
+    return Scaling(largest(gram, n_components, run=run), means)
 
 
 def center_gram(gram: FloatArray, run: Run) -> FloatArray:
@@ -125,31 +88,25 @@ def _center(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> N
 
 
 def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int, run: Run) -> Scaling:
-    """Return the classical scaling of the landmarks (desilva2004); `Scaling.place` then embeds all points.
-
-    ``lengths`` (l, n) are the distances from the landmarks, which are the points ``landmarks`` (l,), to all points.
-    """
+    """Return the classical scaling of the landmarks (desilva2004), from their distances (l, n) to all points."""
     among = lengths[:, landmarks].astype(np.float64)
     return classical_scaling((among + among.T) / 2, n_components, run, overwrite=True)
 
 
-def place_columns(scaling: Scaling, lengths: FloatArray, run: Run) -> FloatArray:
+def embed_from_landmarks(scaling: Scaling, lengths: FloatArray, run: Run) -> FloatArray:
     """Embed all points, given their distances from the landmarks, the columns of ``lengths`` (l, n)."""
-    n = lengths.shape[1]
-    coordinates = np.empty((n, len(scaling.spectrum)))
 
-    def block(lo: int, hi: int) -> None:
-        coordinates[lo:hi] = scaling.place(lengths[:, lo:hi].T.astype(np.float64) ** 2)
+    def block(lo: int, hi: int) -> FloatArray:
+        return scaling.place(lengths[:, lo:hi].T.astype(np.float64) ** 2)
 
-    run.map(block, run.ranges(n, max(1, SCALING_BLOCK_ENTRIES // len(lengths))), blas=True)
-    return coordinates
+    shape, grain = (lengths.shape[1], len(scaling.spectrum)), SCALING_BLOCK_ENTRIES // len(lengths)
+    return map_rows(block, shape, grain, run, blas=True)
 
 
 def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, FloatArray]:
-    """Return the scaling of Euclidean distances between rows of ``X`` without forming them: PCA's scores.
+    """Return PCA's scores as the scaling of Euclidean distances between rows of ``X``, without forming these.
 
-    Also returns the directions (features, n_components) that project new points. Eigenpairs come from the smaller
-    of the two cross products; directions beyond the rank of X give columns of zeros.
+    Also return the directions (features, n_components) that project new points, zero beyond the rank of X.
     """
     n, features = X.shape
     centered = np.asarray(X, dtype=np.float64) - X.mean(axis=0, dtype=np.float64)
@@ -174,7 +131,7 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     return Scaling(spectrum, squares + squares.mean()), directions
 
 
-def principal_turn(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def principal_rotation(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return centered points in their principal axes, the axes in columns, and the mean."""
     mean = points.mean(axis=0)
     centered = points - mean
@@ -184,7 +141,7 @@ def principal_turn(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     return turned * signs, axes * signs, mean
 
 
-def turned_spectrum(turned: FloatArray) -> Spectrum:
+def rotated_spectrum(turned: FloatArray) -> Spectrum:
     """Return the eigenpairs of the Gram matrix of points given in their principal axes, the longest first."""
     values = np.square(turned).sum(axis=0)
     vectors = turned / np.sqrt(np.where(values > 0, values, 1.0))
@@ -192,36 +149,25 @@ def turned_spectrum(turned: FloatArray) -> Spectrum:
 
 
 def principal_axes(points: FloatArray, n_components: int) -> tuple[FloatArray, Spectrum]:
-    """Return points (n, p) of few columns in their first principal axes, and all p eigenpairs of their Gram matrix.
-
-    Directions at the level of rounding are kept (`principal_scaling` sets them to zero); columns beyond p are zeros.
-    """
-    turned, _, _ = principal_turn(points)
-    n_missing = max(0, n_components - turned.shape[1])
-    return np.pad(turned, ((0, 0), (0, n_missing)))[:, :n_components], turned_spectrum(turned)
+    """Return points (n, p) in principal axes, padded with zeros, and all p eigenpairs of the Gram matrix."""
+    turned = principal_rotation(points)[0]
+    return padded(turned, n_components)[:, :n_components], rotated_spectrum(turned)
 
 
 def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
-    """Return the lowest eigenvalue, and the share of negative eigenvalues in the sum of magnitudes.
-
-    The share needs all eigenvalues and is None beyond 1000 points.
-    """
+    """Return the lowest eigenvalue, and the share of negative ones in the sum of magnitudes (None for many points)."""
     if len(gram) <= MAX_FULL_SPECTRUM:
         values = np.linalg.eigvalsh(gram)
-        share = float(-values[values < 0].sum() / np.abs(values).sum())
-        return {"lowest": float(values[0]), "share": share}
+        return {"lowest": float(values[0]), "share": float(-values[values < 0].sum() / np.abs(values).sum())}
     return {"lowest": float(smallest(gram, 1, run=run).values[0]), "share": None}
 
 
 def additive_constant(lengths: FloatArray, run: Run) -> float:
     r"""Return the smallest c >= 0 for which the distances plus c (between different points) are Euclidean.
 
-    The kernel of the shifted distances is :math:`K(c) = K(D^2) + 2c K(D) + \frac{c^2}{2} H`, with :math:`K(Z) =
-    -\frac12 H Z H`, and c is the largest root of its lowest eigenvalue. For any fixed v the quadratic :math:`v^T K(c)
-    v` must not be negative. Using the lowest eigenvector at the current c for v and moving to the larger root of its
-    quadratic approaches c from below, as Newton's method does. Points at distance 0 from each other count once.
-
-    References: cailliez1983, choi2007.
+    The kernel is :math:`K(c) = K(D^2) + 2c K(D) + \frac{c^2}{2} H`, and c the largest root of its lowest eigenvalue,
+    approached from below by the larger roots of :math:`v^T K(c) v` with the current lowest eigenvectors v, as in
+    Newton's method. Points at distance 0 from each other count once (cailliez1983, choi2007).
     """
     with run.stage("additive constant"):
         first = np.unique(np.argmax(lengths == 0, axis=1))

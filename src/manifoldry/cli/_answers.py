@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from manifoldry.cli._flow.tables import recorded_units
-from manifoldry.cli._messages import advice_lines, as_options
 from manifoldry.cli._methods import method_class
-from manifoldry.cli._text import aligned, wrapped
+from manifoldry.cli._text import aligned, aligned_rows, as_options, wrapped
 from manifoldry.data._tables.errors import counted
-from manifoldry.evaluation.score._table import GROUPS, TABLE, format_figure
+from manifoldry.evaluation.score._table import GROUPS, TABLE, format_score
 
 if TYPE_CHECKING:
     from manifoldry.evaluation.diagnosis import Diagnosis
@@ -22,14 +21,12 @@ if TYPE_CHECKING:
     from manifoldry.evaluation.score._table import Score
     from manifoldry.evaluation.selection._comparison import Comparison
 
-MAX_PRINTED_FINDINGS = 5
-"""Findings printed after a run, problems first; the report has all of them."""
+MAX_PRINTED_FINDINGS = 5  # findings printed after a run, problems first; the report has all of them
 
 CAUSES = ("missing entries", "placeholders", "scales", "counts")
 """Topics of findings that cause others and are printed before them."""
 
-OMITTED_PARAMETERS = ("n_components", "random_state")
-"""Parameters that the summary already states in other words."""
+OMITTED_PARAMETERS = ("n_components", "random_state")  # parameters that the summary already states in other words
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:
@@ -37,22 +34,23 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     counts = " and ".join(_count(len(diagnosis.of(severity)), severity) for severity in ("problem", "note"))
     lines = [*_bold(f"{diagnosis.subject}: {counts}."), ""]
     for finding in (*diagnosis.problems, *diagnosis.notes):
-        problem = finding.severity == "problem"
-        text = wrapped(f"{finding.topic}: {finding.sentence}", "  ", "! " if problem else "- ")
-        lines += [click.style(text[0], fg="red", bold=True), *text[1:]] if problem else text
-        lines += advice_lines(finding.advice)
+        text = _finding_text(finding.severity, f"{finding.topic}: {finding.sentence}", finding.advice)
+        lines += [click.style(text[0], fg="red", bold=True), *text[1:]] if finding.severity == "problem" else text
     fine = [finding.topic for finding in diagnosis.of("fine")]
     return "\n".join([*lines, *(wrapped(f"fine: {', '.join(fine)}", "  ", "  ") if fine else [])])
 
 
 def problem_lines(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the problems among recorded findings, each with its advice."""
-    lines: list[str] = []
-    for finding in findings:
-        if finding["severity"] == "problem":
-            lines += wrapped(f"{finding['topic']}: {finding['sentence']}", "  ", "! ")
-            lines += advice_lines(finding["advice"])
-    return lines
+    problems = [finding for finding in findings if finding["severity"] == "problem"]
+    texts = (_finding_text("problem", f"{each['topic']}: {each['sentence']}", each["advice"]) for each in problems)
+    return [line for lines in texts for line in lines]
+
+
+def _finding_text(severity: str, text: str, advice: str) -> list[str]:
+    """Return the lines of a finding and of its advice."""
+    mark = "! " if severity == "problem" else "- "
+    return wrapped(text, "  ", mark) + (wrapped(as_options(advice), "     ", "  -> ") if advice else [])
 
 
 def scaling_lines(record: Mapping[str, Any]) -> list[str]:
@@ -75,16 +73,13 @@ def dimension_text(consensus: Consensus, by_scale: DimensionByScale | None, loca
         lines += ["", *_bold("By location"), *wrapped(local.why)]
     if by_scale is not None:
         lines += ["", *_bold("By scale"), *(line for reason in by_scale.why for line in wrapped(reason)), ""]
-        lines += aligned(list(_scale_rows(by_scale)), "rrrrl")
+        rows = [("neighbors", "radius", "dimension", "corrected", "")]
+        first, last = by_scale.plateau or (len(by_scale.values), 0)
+        for i, k in enumerate(by_scale.n_neighbors):
+            numbers = (f"{by_scale.radius[i]:.3g}", f"{by_scale.values[i]:.2f}", f"{by_scale.corrected[i]:.2f}")
+            rows.append((str(k), *numbers, "plateau" if first <= i <= last else ""))
+        lines += aligned(rows, "rrrrl")
     return "\n".join(lines)
-
-
-def _scale_rows(by_scale: DimensionByScale) -> Iterator[tuple[str, ...]]:
-    yield "neighbors", "radius", "dimension", "corrected", ""
-    first, last = by_scale.plateau or (len(by_scale.values), 0)
-    for i, k in enumerate(by_scale.n_neighbors):
-        numbers = (f"{by_scale.radius[i]:.3g}", f"{by_scale.values[i]:.2f}", f"{by_scale.corrected[i]:.2f}")
-        yield str(k), *numbers, "plateau" if first <= i <= last else ""
 
 
 def score_text(score: Score) -> str:
@@ -93,31 +88,17 @@ def score_text(score: Score) -> str:
     better = [name for name in compared if _error(name, score[name]) < _error(name, score.pca[name])]
     lines = _bold(f"Better than PCA in {len(better)} of {len(compared)} scores.") + wrapped(score.heading)
     rows = [("score", "this", "±" if any(score.errors.values()) else "", "PCA", "best", "meaning")]
-    rows += [(f"  {name}", *_score_cells(score, name), TABLE[name].meaning) for name in score]
-    table = iter(_row_lines(rows))
+    for name in score:
+        error = format_score(score.errors[name]) if score.errors[name] else ""
+        numbers = (format_score(score[name]), error, format_score(score.pca[name]), f"{TABLE[name].best:g}")
+        rows.append((f"  {name}", *numbers, TABLE[name].meaning))
+    table = iter(aligned_rows(rows, "lrrrrl"))
     lines += ["", *next(table)]
     for group, title in GROUPS.items():
         names = [name for name in score if TABLE[name].group == group]
         if names:
             lines += [*_bold(title), *(line for _ in names for line in next(table))]
     return "\n".join(lines)
-
-
-def _row_lines(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-    """Yield the lines of each row of a table; a row may take several."""
-    indent = " " * (sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]))
-    lines: list[str] = []
-    for line in aligned(rows, "lrrrrl"):
-        if lines and not line.startswith(indent):
-            yield lines
-            lines = []
-        lines.append(line)
-    yield lines
-
-
-def _score_cells(score: Score, name: str) -> tuple[str, str, str, str]:
-    error = format_figure(score.errors[name]) if score.errors[name] else ""
-    return format_figure(score[name]), error, format_figure(score.pca[name]), f"{TABLE[name].best:g}"
 
 
 def _error(name: str, value: float) -> float:
@@ -170,8 +151,7 @@ def summary_text(record: Mapping[str, Any]) -> str:
 
 def _head(record: Mapping[str, Any]) -> Iterator[str]:
     source, coordinates = record["source"], record["coordinates"]
-    if units := recorded_units(record["preparation"]):
-        yield from wrapped(units.message)
+    yield from scaling_lines(record)
     yield from wrapped(
         f"{record['method']} embedded {source['name']} ({source['rows']:,} rows, "
         f"{counted(source['columns'], 'column')}) in {counted(coordinates['dimensions'], 'dimension')}; "
@@ -180,7 +160,7 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
     if choice := record.get("choice"):
         yield from wrapped(_choice_text(record["method"], choice))
     yield from wrapped(_settings(record))
-    for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
+    for remark in (*record["remarks"], *record["warnings"], *record["evaluation_remarks"]):
         yield from wrapped(f"- {as_options(remark)}", "  ")
 
 
@@ -225,7 +205,8 @@ def _score_table(record: Mapping[str, Any]) -> Iterator[str]:
     columns = {"value": record["method"], "pca": "PCA"}
     if record["method"] == "PCA":
         del columns["pca"]
-    rows = [(_neighborhood(record), *columns.values(), "best", "")]
+    neighbors = re.search(r"\d+ neighbors", record["quality"].get("of", ""))
+    rows = [(f"({neighbors[0]})" if neighbors else "", *columns.values(), "best", "")]
     rows += [
         (name, *(_number(row[key]) for key in columns), f"{row['best']:g}", row["meaning"])
         for name, row in scores.items()
@@ -233,14 +214,8 @@ def _score_table(record: Mapping[str, Any]) -> Iterator[str]:
     yield from aligned(rows, "l" + "r" * (len(columns) + 1) + "l")
 
 
-def _neighborhood(record: Mapping[str, Any]) -> str:
-    """Return the number of neighbors that the scores use."""
-    match = re.search(r"(\d+) neighbors", record["quality"].get("of", ""))
-    return f"({match[1]} neighbors)" if match else ""
-
-
 def _number(value: float | None) -> str:
-    return "" if value is None or value != value else format_figure(value)
+    return "" if value is None or value != value else format_score(value)
 
 
 def _finding_lines(record: Mapping[str, Any]) -> Iterator[str]:
@@ -248,9 +223,7 @@ def _finding_lines(record: Mapping[str, Any]) -> Iterator[str]:
     findings = [each for each in record["findings"] if each["severity"] != "fine" and each["topic"] != printed]
     findings.sort(key=lambda each: each["topic"] not in CAUSES or each["severity"] != "problem")
     for finding in findings[:MAX_PRINTED_FINDINGS]:
-        mark = "!" if finding["severity"] == "problem" else "-"
-        yield from wrapped(f"{mark} {finding['sentence']}", "  ")
-        yield from advice_lines(finding["advice"])
+        yield from _finding_text(finding["severity"], finding["sentence"], finding["advice"])
     if len(findings) > MAX_PRINTED_FINDINGS:
         yield f"  ({len(findings) - MAX_PRINTED_FINDINGS} more: see the report, or manifoldry diagnose)"
 
@@ -267,16 +240,3 @@ def transform_text(result: Mapping[str, Any]) -> str:
     for remark in result["remarks"]:
         lines += wrapped(f"- {as_options(remark)}", "  ")
     return "\n".join([*lines, *_file_lines(result)])
-
-
-def written_text(files: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
-    """Return which files of an interrupted run were written, and which were not.
-
-    Examples
-    --------
-    >>> written_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
-    'Written: a.csv; not written: a.mfy.'
-    """
-    written = [path for name, path in files.items() if name in outputs]
-    missing = [path for name, path in files.items() if name not in outputs]
-    return f"Written: {', '.join(written) or 'nothing'}; not written: {', '.join(missing) or 'nothing'}."

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 
 try:
@@ -17,7 +18,7 @@ except ImportError:  # pragma: no cover
 from click.shell_completion import CompletionItem, shell_complete
 
 from manifoldry import __version__
-from manifoldry.cli._messages import USER_ERRORS, as_options, bug_text, error_text, is_bug, warnings_as_notes
+from manifoldry.cli._text import USER_ERRORS, as_options, bug_text, error_text, is_bug, warnings_as_notes
 
 COMMANDS = {
     "embed": "Embed a file: write coordinates, a model for new rows, an HTML report and a record of the run.",
@@ -33,14 +34,11 @@ COMMANDS = {
     "demo": "Unfold a Swiss roll with every method: print scores, save pictures and a report.",
     "completion": "Print a shell completion script.",
 }
-"""The commands in the order of the help. Each is the object of its name in the module of its name, so that a command is
-imported only when it is used."""
+"""The commands in the order of the help."""
 
-BROKEN_PIPE = 141
-"""Exit code after a broken pipe: 128 + SIGPIPE."""
+BROKEN_PIPE = 141  # exit code after a broken pipe: 128 + SIGPIPE
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + SIGINT."""
+INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 
 TRACEBACK_VARIABLE = "MANIFOLDRY_TRACEBACK"
 """If this environment variable is set, errors are printed with their traceback."""
@@ -48,12 +46,11 @@ TRACEBACK_VARIABLE = "MANIFOLDRY_TRACEBACK"
 COMPLETION_VARIABLE = "_MANIFOLDRY_COMPLETE"
 """Set by the completion scripts; the program then prints completions and does nothing else."""
 
-HELP_WIDTH = 100
-"""Maximum width of the help."""
+HELP_WIDTH = 100  # maximum width of the help
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported on use; the help imports none of them."""
+    """Commands, each in a module of its name that is imported on use; the help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of all commands."""
@@ -63,15 +60,20 @@ class LazyGroup(click.Group):
         """Return a command by its name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"manifoldry.cli._commands.{cmd_name}"), cmd_name)
+        module = importlib.import_module(f"manifoldry.cli._commands.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command, or raise an error that suggests the closest one."""
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(unknown_command_message(args[0]), ctx)
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            close = get_close_matches(name.lower(), COMMANDS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(COMMANDS)}."
+            hint = f"did you mean manifoldry embed {name}?" if os.path.exists(name) else hint
+            raise click.UsageError(f"There is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -83,15 +85,6 @@ class LazyGroup(click.Group):
         """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
-
-
-def unknown_command_message(name: str) -> str:
-    """Return the error about an unknown command, with a suggestion or the list of commands."""
-    if "embed" in COMMANDS and os.path.exists(name):
-        return f"There is no command {name!r}; did you mean manifoldry embed {name}?"
-    close = get_close_matches(name.lower(), COMMANDS, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(COMMANDS)}."
-    return f"There is no command {name!r}; {hint}"
 
 
 @click.group(
@@ -117,7 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         if COMPLETION_VARIABLE in os.environ and arguments is None:
-            return _complete(os.environ[COMPLETION_VARIABLE])
+            with suppress(Exception):  # an error would appear within the typed line
+                return shell_complete(program, {}, "manifoldry", COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE])
+            return 1
         with warnings_as_notes():
             code = _run(list(sys.argv[1:] if arguments is None else arguments))
         _flush()
@@ -139,8 +134,8 @@ def _run(arguments: list[str]) -> int:
         _flush()
     except click.exceptions.Exit as ended:
         return ended.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+    except (click.exceptions.Abort, KeyboardInterrupt) as interrupted:
+        return _print_error(str(interrupted), INTERRUPTED)
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -177,16 +172,9 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _print_error(message: str, code: int) -> int:
-    click.echo(f"manifoldry: {message}", err=True)
+    if message:
+        click.echo(f"manifoldry: {message}", err=True)
     return code
-
-
-def _complete(instruction: str) -> int:
-    """Print completions for a shell; errors stay silent, because they would appear within the typed line."""
-    try:
-        return shell_complete(program, {}, "manifoldry", COMPLETION_VARIABLE, instruction)
-    except Exception:
-        return 1
 
 
 def _flush() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import functools
 import glob
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -18,17 +17,19 @@ from click.shell_completion import CompletionItem
 
 from manifoldry._core.parameters import choices
 from manifoldry._core.registry import METHODS
-from manifoldry.cli._messages import print_note
-from manifoldry.cli._methods import AUTO_METHOD, method_class, method_name
-from manifoldry.cli._outputs import add_options
-from manifoldry.cli._parameters import NOT_OPTIONS, MethodParameter, all_parameters, method_parameters
+from manifoldry.cli._methods import (
+    AUTO_METHOD,
+    NOT_OPTIONS,
+    MethodParameter,
+    all_parameters,
+    method_class,
+    method_name,
+    method_parameters,
+)
+from manifoldry.cli._outputs import F, options
 
 if TYPE_CHECKING:
-    from manifoldry.cli._flow.tables import MixedUnits, ScaleOption
-    from manifoldry.data._tables import ReadOptions, Table
-
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from manifoldry.cli._flow.tables import Reading
 
 FORMAT_CHOICES = ("csv", "tsv", "parquet", "arrow", "npy", "npz", "mtx", "h5ad", "images", "dataset")
 """Formats that can be read, repeated here so that the help does not import the readers."""
@@ -39,144 +40,82 @@ DATASET_NAMES = tuple(
 """Generated data sets, repeated here so that a completion does not import them."""
 SCALE_CHOICES = ("auto", "none", "standard", "robust", "unit", "log1p")
 """Scalings of the columns, or of the rows for "unit"."""
-IMPUTED = "; to be imputed."
-"""End of a table's remark on missing values that it keeps; `diagnose` reports these itself."""
-MAX_SEED = 2**32 - 1
-"""The largest seed that numpy and scikit-learn accept."""
+PURPOSE_NAMES = (
+    "keep distances",
+    "keep neighbors",
+    "see clusters",
+    "order along a path",
+    "features for a classifier",
+    "reconstruct",
+)
+"""Purposes of a comparison, repeated here so that the help does not import them."""
+METHOD_HELP = "A method (see manifoldry methods), or auto for the best of several."
+MAX_SEED = 2**32 - 1  # the largest seed that numpy and scikit-learn accept
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a source is read and prepared, from the options."""
-
-    options: ReadOptions
-    scale: ScaleOption = "none"
-    pca: int | None = None
-    units: MixedUnits | None = None
-
-    @property
-    def changes(self) -> bool:
-        """Whether the features are changed after reading."""
-        return self.scale not in ("auto", "none") or self.pca is not None or self.options.missing == "impute"
-
-    def table(self, source: str, *, keep_missing: bool = False) -> Table:
-        """Return the table of a file, a built-in data set or standard input ("-"), and print its remarks.
-
-        With ``keep_missing`` missing values are kept without a remark.
-        """
-        from manifoldry.cli._flow.tables import with_remarks
-        from manifoldry.data._tables import read_table
-
-        options = replace(self.options, missing="impute") if keep_missing else self.options
-        table = with_remarks(read_table(source, options))
-        for remark in table.remarks:
-            if not (keep_missing and remark.endswith(IMPUTED)):
-                print_note(remark)
-        return table
-
-    def scaled(self, table: Table, *, nonnegative: bool = False) -> Reading:
-        """Return the same with "auto" replaced by the scaling of a table, see `resolved_scale`."""
-        from manifoldry.cli._flow.tables import resolved_scale
-
-        scale, units = resolved_scale(self.scale, table.X, table.features, nonnegative=nonnegative)
-        return replace(self, scale=scale, units=units)
-
-    def prepare(self, table: Table, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
-        """Return the prepared features of a table, and the fitted, named transformers."""
-        from manifoldry.data._tables import preparation
-
-        assert self.scale != "auto"
-        X, impute = table.X, self.options.missing == "impute"
-        steps: list[tuple[str, Any]] = preparation(self.scale, self.pca, impute, seed, X=X) if self.changes else []
-        for _, step in steps:
-            X = step.fit_transform(X)
-        return X, steps
-
-    def prepared(self, source: str, seed: int) -> tuple[Table, Any, MixedUnits | None]:
-        """Return the table of a source, its prepared features, and why they were standardized."""
-        table = self.table(source)
-        reading = self.scaled(table)
-        if reading.units is not None:
-            print_note(reading.units.message)
-        return table, reading.prepare(table, seed)[0], reading.units
+def split_columns(value: str) -> tuple[str, ...]:
+    """Return names that are separated by commas; a name with a comma is put in double quotes."""
+    return tuple(name for row in csv.reader([value], skipinitialspace=True) for name in row if name)
 
 
-class Columns(click.ParamType):
-    """Names of columns, separated by commas; a name with a comma is put in double quotes."""
-
-    name = "columns"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the names."""
-        if not isinstance(value, str):
-            return tuple(value)
-        rows = list(csv.reader([value], skipinitialspace=True))
-        return tuple(name for row in rows for name in row if name)
+def class_name(value: str) -> str:
+    """Return the class name of a method, or of "auto"."""
+    try:
+        return method_name(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-class SourceType(click.ParamType):
-    """A file, a folder of images, the name of a built-in data set, or "-" for standard input."""
+def checked_seed(value: Any) -> int:
+    """Return a seed that numpy and scikit-learn accept."""
+    if not str(value).isdecimal() or int(value) > MAX_SEED:
+        raise click.BadParameter(f"The seed must be an integer from 0 to {MAX_SEED}; got {value!r}.")
+    return int(value)
 
-    name = "file"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Complete file names, or names of built-in data sets if no file matches."""
-        word = incomplete.replace("-", "_").lower()
-        names = [name.replace("_", "-") for name in DATASET_NAMES if word and name.startswith(word)]
-        if names and not glob.glob(glob.escape(incomplete) + "*"):
-            return [CompletionItem(name) for name in names]
-        return [CompletionItem(incomplete, type="file")]
+def complete_sources(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Complete file names, or names of built-in data sets if no file matches."""
+    word = incomplete.replace("-", "_").lower()
+    names = [name.replace("_", "-") for name in DATASET_NAMES if word and name.startswith(word)]
+    if names and not glob.glob(glob.escape(incomplete) + "*"):
+        return [CompletionItem(name) for name in names]
+    return [CompletionItem(incomplete, type="file")]
 
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Complete names of methods."""
-    return [CompletionItem(name.lower()) for name in METHODS if name.lower().startswith(incomplete.lower())]
+    """Complete names of methods, and "auto" for an option ``--method``."""
+    names = [AUTO_METHOD, *METHODS] if param.name == "method" else METHODS
+    return [CompletionItem(name.lower()) for name in names if name.lower().startswith(incomplete.lower())]
 
 
-class MethodName(click.ParamType):
-    """The name of a method, in any case, with or without hyphens."""
-
-    name = "method"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name of the class."""
-        try:
-            return method_name(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete names of methods, and "auto"."""
-        auto = [CompletionItem(AUTO_METHOD)] if AUTO_METHOD.startswith(incomplete.lower()) else []
-        return [*auto, *complete_methods(ctx, param, incomplete)]
+def complete_purposes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Complete purposes with hyphens, which need no quotes."""
+    names = (name.replace(" ", "-") for name in PURPOSE_NAMES)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-class SeedType(click.ParamType):
-    """A seed: an integer that numpy and scikit-learn accept."""
-
-    name = "integer"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the integer."""
-        if not str(value).isdecimal() or int(value) > MAX_SEED:
-            self.fail(f"The seed must be an integer from 0 to {MAX_SEED}; got {value!r}.", param, ctx)
-        return int(value)
+def purpose_name(value: str) -> str:
+    """Return a purpose, given with spaces or hyphens."""
+    words = " ".join(value.lower().replace("-", " ").split())
+    if words not in PURPOSE_NAMES:
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(PURPOSE_NAMES)}.")
+    return words
 
 
-_READING = (
-    click.option("--id", "id", metavar="COLUMN", help="Column with the names of the rows; not embedded."),
+reading_options = options(
+    click.option("--id", metavar="COLUMN", help="Column with the names of the rows; not embedded."),
     click.option("--label", metavar="COLUMN", help="Column with the classes, for scores and colors; not embedded."),
     click.option(
-        "--color", type=Columns(), multiple=True, metavar="COLUMNS", help="Columns to color by; not embedded."
+        "--color", type=split_columns, multiple=True, metavar="COLUMNS", help="Columns to color by; not embedded."
     ),
     click.option(
         "--features",
-        type=Columns(),
+        type=split_columns,
         multiple=True,
         metavar="COLUMNS",
         help="Columns to embed, separated by commas.  [default: all numeric columns without another role]",
     ),
-    click.option("--drop", type=Columns(), multiple=True, metavar="COLUMNS", help="Columns to ignore."),
+    click.option("--drop", type=split_columns, multiple=True, metavar="COLUMNS", help="Columns to ignore."),
     click.option(
         "--header/--no-header", default=None, help="Whether the first line holds column names.  [default: detected]"
     ),
@@ -198,7 +137,6 @@ _READING = (
     ),
     click.option(
         "--format",
-        "format",
         type=click.Choice(FORMAT_CHOICES),
         help="File format.  [default: from the name and the first bytes]",
     ),
@@ -213,69 +151,68 @@ _READING = (
     ),
     click.option("--pca", type=click.IntRange(1), metavar="N", help="Reduce to N principal components after scaling."),
 )
+"""Options for reading and preparing data; see `reading_of`."""
 
 
-def reading_options(command: F) -> F:
-    """Add the options for reading and preparing data; the command gets them as ``reading``, a `Reading`."""
+def reading_of(values: Mapping[str, Any]) -> Reading:
+    """Return how a source is read and prepared, from the values of a command."""
+    from manifoldry.cli._flow.tables import Reading, ReadOptions
 
-    @functools.wraps(command)
-    def with_reading(*args: Any, scale: ScaleOption, pca: int | None, **values: Any) -> Any:
-        from manifoldry.data._tables import ReadOptions
-
-        given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
-        joined = {name: tuple(column for part in given[name] for column in part) for name in ("color", "drop")}
-        features = tuple(column for part in given["features"] for column in part) or None
-        options = ReadOptions(**{**given, **joined, "features": features})
-        return command(*args, reading=Reading(options, scale, pca), **values)
-
-    return cast(F, add_options(with_reading, _READING))
+    given = {field.name: values[field.name] for field in fields(ReadOptions)}
+    joined = {name: tuple(column for part in given[name] for column in part) for name in ("color", "drop", "features")}
+    read_options = ReadOptions(**{**given, **joined, "features": joined["features"] or None})
+    return Reading(read_options, values["scale"], values["pca"])
 
 
-source_argument = click.argument("source", metavar="FILE", type=SourceType())
+source_argument = click.argument("source", metavar="FILE", shell_complete=complete_sources)
 """The data; the command gets it as ``source``."""
 
 seed_option = click.option(
     "--seed",
-    type=SeedType(),
+    type=checked_seed,
+    metavar="INTEGER",
     default=0,
     show_default=True,
     help="Random seed; the same seed gives the same result.",
 )
 
-_CHUNKING = (
+chunk_options = options(
     click.option(
         "--chunked/--no-chunked",
-        "chunked",
         default=None,
         help="Read the file in chunks instead of into memory.  [default: if it would take more than 2 GB of memory]",
     ),
-    click.option("--blocks/--no-blocks", "blocks", default=None, hidden=True),
     click.option("--resume", is_flag=True, help="Continue an interrupted run on a file read in chunks."),
 )
-
-
-def chunk_options(command: F) -> F:
-    """Add the options for large files; the command gets them as ``chunked`` and ``resume``."""
-
-    @functools.wraps(command)
-    def with_chunked(*args: Any, chunked: bool | None, blocks: bool | None, **values: Any) -> Any:
-        return command(*args, chunked=blocks if chunked is None else chunked, **values)
-
-    return cast(F, add_options(with_chunked, _CHUNKING))
-
+"""Options for large files; the command gets them as ``chunked`` and ``resume``."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 """The command gets it as ``as_json``; `json_text` formats the result."""
 
 
-def method_option(default: str) -> Callable[[F], F]:
+def method_option(default: str | None, text: str = METHOD_HELP) -> Callable[[F], F]:
     """Return the option that names the method; the command gets its class name as ``method``."""
     return click.option(
         "--method",
-        type=MethodName(),
+        type=class_name,
+        metavar="METHOD",
+        shell_complete=complete_methods,
         default=default,
         show_default=True,
-        help="A method (see manifoldry methods), or auto for the best of several.",
+        help=text,
+    )
+
+
+def purpose_option(text: str, default: str | None = None) -> Callable[[F], F]:
+    """Return the option that names the purpose of the coordinates."""
+    return click.option(
+        "--purpose",
+        type=purpose_name,
+        metavar="PURPOSE",
+        shell_complete=complete_purposes,
+        default=default,
+        show_default=True,
+        help=text.format(", ".join(PURPOSE_NAMES)),
     )
 
 
@@ -286,9 +223,10 @@ PREFIX = "parameter_"
 class ParameterValue(click.ParamType):
     """The value of a method's parameter; the library itself reports invalid values."""
 
+    name = "value"
+
     def __init__(self, parameter: MethodParameter) -> None:
         self.parameter = parameter
-        self.name = "value"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Parse the value of the parameter."""
@@ -317,21 +255,22 @@ def parameter_option(parameter: MethodParameter) -> click.Option:
 class MethodCommand(click.Command):
     """A command with an option ``--method`` that also accepts the parameters of that method as options.
 
-    The command gets the given ones as ``parameters``, a dictionary.
+    The command gets the given ones as ``parameters``, a dictionary, and all arguments in the context, for the record.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Determine the method first, then parse with its options."""
+        ctx.meta["manifoldry.arguments"] = tuple(args)
         name = self._method(ctx, args)
         ctx.meta["manifoldry.method"], ctx.meta["manifoldry.named"] = name or self._default(ctx), name is not None
-        options = {option for param in self.params for option in (*param.opts, *param.secondary_opts)}
-        unknown = any(each.startswith("--") and each.partition("=")[0] not in options for each in args)
+        names = [name for param in super().get_params(ctx) for name in (*param.opts, *param.secondary_opts)]
+        unknown = any(each.startswith("--") and each.partition("=")[0] not in names for each in args)
         # A completion imports a method, which takes a second, only if its parameters are on the line.
         ctx.meta["manifoldry.parameters"] = self._parameters(ctx) if unknown or not ctx.resilient_parsing else {}
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            raise click.UsageError(self._unknown_option(ctx, error), ctx) from None
+            raise click.UsageError(unknown_option_message(ctx, error.option_name, names), ctx) from None
         inner = [name for name in ctx.params if name.startswith(PREFIX)]
         values = {name: ctx.params.pop(name) for name in inner}
         given = {name for name in inner if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
@@ -389,19 +328,13 @@ class MethodCommand(click.Command):
     def _parameters(self, ctx: click.Context) -> Mapping[str, MethodParameter]:
         return method_parameters(method_class(ctx.meta["manifoldry.method"]))
 
-    def _unknown_option(self, ctx: click.Context, error: click.NoSuchOption) -> str:
-        options = [option for param in super().get_params(ctx) for option in (*param.opts, *param.secondary_opts)]
-        return unknown_option_message(
-            ctx.meta["manifoldry.method"], error.option_name, options, ctx.meta["manifoldry.parameters"]
-        )
 
+def unknown_option_message(ctx: click.Context, option: str, command_options: list[str]) -> str:
+    """Return the error about an option of neither the command nor the method."""
+    from manifoldry.methods._base._synonyms import our_word, unknown_parameter
 
-def unknown_option_message(
-    method: str, option: str, options: list[str], parameters: Mapping[str, MethodParameter]
-) -> str:
-    """Return the error about an option of neither the command (``options``) nor the method (``parameters``)."""
-    from manifoldry.methods._base._synonyms import OUR_NAMES, unknown_parameter
-
+    method: str = ctx.meta["manifoldry.method"]
+    parameters: Mapping[str, MethodParameter] = ctx.meta["manifoldry.parameters"]
     name = option.lstrip("-").replace("-", "_")
     if name in NOT_OPTIONS:
         return f"There is no option {option}: {NOT_OPTIONS[name]}."
@@ -411,9 +344,9 @@ def unknown_option_message(
     with_choice = [each.option_name for each in parameters.values() if name in choices(each.annotation)]
     if with_choice:
         return f"There is no option {option}; did you mean {with_choice[0]} {name}?"
-    if any(ours in parameters for ours in OUR_NAMES.get(name, ())):
+    if our_word(name, parameters) is not None:
         return _as_options(unknown_parameter(method, name, parameters))
-    names = [*options, *(each.option_name for each in parameters.values())]
+    names = [*command_options, *(each.option_name for each in parameters.values())]
     if close := get_close_matches(option, names, n=1, cutoff=0.75):
         return f"There is no option {option}; did you mean {close[0]}?"
     others = [other for other in METHODS if name in inspect.signature(method_class(other)).parameters]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 
-from manifoldry._core.files import refuse_existing
+from manifoldry._core.files import check_not_existing
 
-STANDARD_STREAM = "-"
-"""Stands for standard input as a source, and for standard output as the file of the coordinates."""
+STANDARD_STREAM = "-"  # stands for standard input as a source, and for standard output as the file of the coordinates
 
-COMPRESSIONS = (".gz", ".bz2", ".zst", ".xz")
-"""Suffixes that follow the suffix of the format."""
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".xz")  # suffixes that follow the suffix of the format
 
 DEFAULT_NAMES = {"model": "{}_model.mfy", "report": "{}_report.html", "record": "{}_run.json"}
 """Default names of the files other than the coordinates, from the stem of the source."""
@@ -30,15 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the results of a command go; None for results that are not written.
-
-    Parameters
-    ----------
-    coordinates, model, report, record : Path, optional
-        Files to write. Coordinates may be "-", standard output.
-    overwrite : bool
-        Whether existing files may be replaced.
-    """
+    """Where the results of a command go, None if they are not written; coordinates may be "-", standard output."""
 
     coordinates: Path | None
     model: Path | None = None
@@ -65,7 +54,7 @@ class Outputs:
             seen[real] = name
             if not path.parent.is_dir():
                 raise FileNotFoundError(f"There is no folder {str(path.parent)!r} for {path.name!r}; create it first.")
-            refuse_existing(path, overwrite=self.overwrite)
+            check_not_existing(path, overwrite=self.overwrite)
             if not os.access(path.parent, os.W_OK):
                 raise PermissionError(
                     f"The folder {str(path.parent)!r} is not writable; choose another folder for {path.name!r}."
@@ -73,13 +62,7 @@ class Outputs:
 
 
 def source_stem(source: str) -> str:
-    """Return the name of a source without folder and suffixes, from which outputs are named.
-
-    Examples
-    --------
-    >>> source_stem("folder/data.csv.gz"), source_stem("swiss-roll"), source_stem("-")
-    ('data', 'swiss_roll', 'stdin')
-    """
+    """Return the name of a source without folder and suffixes, from which outputs are named."""
     if source == STANDARD_STREAM:
         return "stdin"
     path = Path(source)
@@ -91,42 +74,24 @@ def source_stem(source: str) -> str:
 
 
 def coordinates_path(source: str, folder: Path) -> Path:
-    """Return the default file for the coordinates of a source.
-
-    Examples
-    --------
-    >>> coordinates_path("cells.h5ad", Path("out")).as_posix()
-    'out/cells_embedding.h5ad'
-    """
+    """Return the default file for the coordinates of a source."""
     suffix = Path(source).suffix.lower()
     return folder / f"{source_stem(source)}_embedding{suffix if suffix in COPIED_SUFFIXES else '.csv'}"
 
 
-@dataclass(frozen=True)
-class FileOptions:
-    """File names as given by the options; None for the default name."""
-
-    output: Path | None
-    model: Path | None
-    report: Path | None
-    record: Path | None
-    left_out: frozenset[str]
-    folder: Path
-    force: bool
-
-    def outputs(self, source: str) -> Outputs:
-        """Return where the results for a source go."""
-        stem = source_stem(source)
-        files: dict[str, Path | None] = {"coordinates": self.output or coordinates_path(source, self.folder)}
-        for name, pattern in DEFAULT_NAMES.items():
-            given = getattr(self, name)
-            files[name] = None if name in self.left_out else given or self.folder / pattern.format(stem)
-            if given is not None and name in self.left_out:
-                raise click.UsageError(f"--{name} and --no-{name} exclude each other.")
-        return Outputs(**files, overwrite=self.force)
-
-
 PATH = click.Path(path_type=Path)
+
+
+def options(*added: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options to a command, in the order of the help."""
+
+    def add(command: F) -> F:
+        for option in reversed(added):
+            command = option(command)
+        return command
+
+    return add
+
 
 output_option = click.option(
     "--output",
@@ -136,7 +101,8 @@ output_option = click.option(
     help="Coordinates: .csv .tsv .parquet .arrow .npy .h5ad, or - for CSV on standard output.  "
     "[default: NAME_embedding.csv; for an .h5ad file a copy of it]",
 )
-_FILES = (
+
+file_options = options(
     output_option,
     click.option("--model", type=PATH, metavar="FILE", help="Fitted model, for new rows.  [default: NAME_model.mfy]"),
     click.option("--report", type=PATH, metavar="FILE", help="HTML report.  [default: NAME_report.html]"),
@@ -152,26 +118,19 @@ _FILES = (
     ),
     click.option("--force", is_flag=True, help="Replace existing files."),
 )
+"""Options that name the results; see `outputs_of`."""
 
 
-def add_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
-    """Return a command function with options added, in the order of the help."""
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def file_options(command: F) -> F:
-    """Add the options that name the results; the command gets them as ``files``, a `FileOptions`."""
-
-    @functools.wraps(command)
-    def with_files(*args: Any, **values: Any) -> Any:
-        left_out = frozenset(name for name in DEFAULT_NAMES if values.pop(f"no_{name}"))
-        names = ("output", "model", "report", "record", "folder", "force")
-        files = FileOptions(left_out=left_out, **{name: values.pop(name) for name in names})
-        return command(*args, files=files, **values)
-
-    return cast(F, add_options(with_files, _FILES))
+def outputs_of(source: str, values: Mapping[str, Any]) -> Outputs:
+    """Return where the results for a source go, from the values of a command."""
+    folder: Path = values["folder"]
+    files: dict[str, Path | None] = {"coordinates": values["output"] or coordinates_path(source, folder)}
+    for name, pattern in DEFAULT_NAMES.items():
+        given, left_out = values[name], values[f"no_{name}"]
+        if given is not None and left_out:
+            raise click.UsageError(f"--{name} and --no-{name} exclude each other.")
+        files[name] = None if left_out else given or folder / pattern.format(source_stem(source))
+    return Outputs(**files, overwrite=values["force"])
 
 
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print errors only.")

@@ -6,32 +6,29 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from manifoldry._core.run import Progress
+from manifoldry.cli._text import print_note
 
-REFRESHES_PER_SECOND = 8
-"""How often the bar is redrawn: often enough for a spinner, too rarely to cost anything."""
+if TYPE_CHECKING:
+    from manifoldry._core.run import Progress
+
+REFRESHES_PER_SECOND = 8  # how often the bar is redrawn: often enough for a spinner, too rarely to cost anything
 
 MIN_SECONDS_FOR_RATE = 0.2
 """The rate of a stage is shown after this many seconds: its clock starts when the first step is done."""
 
-COMPARISON_STAGE = "compare"
-"""The stage whose steps are complete fits, each with stages of its own."""
+COMPARISON_STAGE = "compare"  # the stage whose steps are complete fits, each with stages of its own
 
 
 class ProgressReporter:
-    """Times the stages of one command and prints nothing. Subclasses override the hooks to show progress.
+    """Times the stages of one command; subclasses override the hooks to show progress.
 
-    Attributes
-    ----------
-    seconds : dict of str to float
-        Seconds of each finished stage, in the order in which the stages began.
-    stop_requested : bool
-        Whether a running fit should stop with its current result; it reads this at its next step.
+    A running fit reads ``stop_requested`` at its next step, and stops with its current result.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, prints_notes: bool = False) -> None:
+        self.prints_notes = prints_notes
         self.seconds: dict[str, float] = {}
         self.stop_requested = False
 
@@ -62,39 +59,24 @@ class ProgressReporter:
 
     def note(self, text: str) -> None:
         """Show a note before the command ends."""
+        if self.prints_notes:
+            print_note(text)
 
 
-class NoteReporter(ProgressReporter):
-    """Prints notes to standard error, but no progress."""
-
-    def note(self, text: str) -> None:
-        """Print a note."""
-        from manifoldry.cli._messages import print_note
-
-        print_note(text)
-
-
-class ProgressBar(NoteReporter):
+class ProgressBar(ProgressReporter):
     """Shows stage, bar, steps, rate and remaining time on standard error; removed when the command ends."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._display = _rich_progress()
+        super().__init__(prints_notes=True)
+        self.display = _rich_progress()
         self._task: Any = None
         self._text = self._inner_stage = self._compared = ""
         self._stage_start = 0.0
 
-    def __enter__(self) -> ProgressBar:
-        self._display.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._display.stop()
-
     def begin(self, text: str) -> None:
         """Show a spinner until the first step with a known total."""
         self._text, self._inner_stage, self._compared = text, "", ""
-        self._task = self._display.add_task(text, total=None, steps="")
+        self._task = self.display.add_task(text, total=None, steps="")
 
     def show(self, progress: Progress) -> None:
         """Advance the bar; it restarts with each stage of the fit itself."""
@@ -110,39 +92,27 @@ class ProgressBar(NoteReporter):
         if progress.total:
             done = min(progress.done, progress.total)
             steps = steps_text(done, progress.total, time.perf_counter() - self._stage_start)
-            self._display.update(self._task, completed=done, total=progress.total, steps=steps)
+            self.display.update(self._task, completed=done, total=progress.total, steps=steps)
 
     def end(self, text: str) -> None:  # noqa: ARG002
         """Remove the bar."""
         if self._task is not None:
-            self._display.remove_task(self._task)
+            self.display.remove_task(self._task)
             self._task = None
 
     def _restart(self, text: str) -> None:
         self._stage_start = time.perf_counter()
-        self._display.update(self._task, description=text, completed=0, total=None, steps="")
+        self.display.update(self._task, description=text, completed=0, total=None, steps="")
 
 
 @contextmanager
 def progress_reporter(shown: bool = True) -> Iterator[ProgressReporter]:
-    """Yield the reporter of a command: a bar if standard error is a terminal, otherwise notes only.
-
-    Parameters
-    ----------
-    shown : bool
-        False prints nothing at all.
-
-    Examples
-    --------
-    >>> with progress_reporter(shown=False) as reporter, reporter.stage("read"):
-    ...     rows = list(range(3))
-    >>> list(reporter.seconds)
-    ['read']
-    """
+    """Yield the reporter of a command: a bar at a terminal, otherwise notes only; nothing unless ``shown``."""
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
-        yield NoteReporter() if shown else ProgressReporter()
+        yield ProgressReporter(prints_notes=shown)
         return
-    with ProgressBar() as bar:
+    bar = ProgressBar()
+    with bar.display:
         yield bar
 
 
@@ -165,15 +135,7 @@ def _rich_progress() -> Any:
 
 
 def steps_text(done: int, total: int, seconds: float) -> str:
-    """Return the steps done, their rate and the remaining time.
-
-    Examples
-    --------
-    >>> steps_text(50, 200, 2.0)
-    '50 of 200, 25/s, 6 s left'
-    >>> steps_text(65_536, 2_000_000, 3e-5)
-    '65,536 of 2,000,000'
-    """
+    """Return the steps done, their rate and the remaining time."""
     count = f"{done:,} of {total:,}"
     if not done or seconds <= MIN_SECONDS_FOR_RATE:
         return count

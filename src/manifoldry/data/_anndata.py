@@ -10,11 +10,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array
 from manifoldry._numerics.geometry.neighbor_affinity import fuzzy_simplicial_set
 
-DEFAULT_REPRESENTATION = "X_pca"
-"""The entry of ``obsm`` that is embedded by default, if it exists: that of scanpy."""
+DEFAULT_REPRESENTATION = "X_pca"  # the entry of ``obsm`` that is embedded by default, if it exists: that of scanpy
 
 
 def embed_anndata(  # noqa: PLR0913
@@ -77,7 +75,9 @@ def embed_anndata(  # noqa: PLR0913
     where = _source(adata, use_rep, layer)
     model = _last_step(estimator)
     key = _key(model, key_added)
-    _check_metric(model)
+    metric = getattr(model, "metric", "euclidean")
+    if isinstance(metric, str) and metric in ("precomputed", "gram", "affinity"):
+        raise ValueError(f"embed_anndata embeds rows; metric={metric!r} needs pairs: call fit_transform with obsp.")
     if where == ("obsm", key):
         raise ValueError(f"The result would overwrite what is embedded, obsm[{key!r}]; use another key_added.")
     _check_replacing(adata, key, overwrite=overwrite)
@@ -196,10 +196,10 @@ def _source(adata: Any, use_rep: str | None, layer: str | None) -> tuple[str, st
     if layer is not None:
         if use_rep not in (None, "X"):
             raise ValueError(f"use_rep={use_rep!r} and layer={layer!r} cannot both be embedded; give one of them.")
-        return _found(adata, "layers", layer)
+        return _existing(adata, "layers", layer)
     if use_rep is None:
         use_rep = DEFAULT_REPRESENTATION if DEFAULT_REPRESENTATION in adata.obsm else "X"
-    return ("X", "") if use_rep == "X" else _found(adata, "obsm", use_rep)
+    return ("X", "") if use_rep == "X" else _existing(adata, "obsm", use_rep)
 
 
 def _targets(adata: Any, y: Any) -> Any:
@@ -211,7 +211,7 @@ def _targets(adata: Any, y: Any) -> Any:
     return adata.obs[y]
 
 
-def _found(adata: Any, slot: str, key: str) -> tuple[str, str]:
+def _existing(adata: Any, slot: str, key: str) -> tuple[str, str]:
     keys = list(getattr(adata, slot))
     if key not in keys:
         raise ValueError(f"{slot} has no {key!r}; it has {', '.join(map(repr, keys)) or 'nothing'}.")
@@ -221,7 +221,7 @@ def _found(adata: Any, slot: str, key: str) -> tuple[str, str]:
 def _rows(adata: Any, where: tuple[str, str]) -> Any:
     slot, key = where
     if slot != "X":
-        return getattr(adata, slot)[_found(adata, slot, key)[1]]
+        return getattr(adata, slot)[_existing(adata, slot, key)[1]]
     if getattr(adata, "isbacked", False):
         raise ValueError("X of this AnnData is in its file; load it first: adata.to_memory().")
     if adata.X is None:
@@ -238,12 +238,6 @@ def _last_step(estimator: Any) -> Any:
         advice = advice if hasattr(model, "fit_predict") else ""
         raise ValueError(f"estimator must be an embedder such as UMAP(); got {model!r}.{advice}")
     return model
-
-
-def _check_metric(model: Any) -> None:
-    metric = getattr(model, "metric", "euclidean")
-    if isinstance(metric, str) and metric in ("precomputed", "gram", "affinity"):
-        raise ValueError(f"embed_anndata embeds rows; metric={metric!r} needs pairs: call fit_transform with obsp.")
 
 
 def _key(model: Any, key_added: str | None) -> str:
@@ -294,12 +288,8 @@ def _store_graph(adata: Any, model: Any, name: str, where: tuple[str, str]) -> N
     adata.obsp[keys["connectivities_key"]] = csr_matrix(weights)
     params = {
         "method": "manifoldry",
-        "n_neighbors": int(_typical(graph.degrees)),
+        "n_neighbors": int(np.median(graph.degrees)),
         "metric": _writable(getattr(model, "metric", "euclidean")),
         "use_rep": where[1] if where[0] == "obsm" else "X",
     }
     adata.uns[f"{name}_neighbors"] = {**keys, "params": params}
-
-
-def _typical(degrees: Array) -> float:
-    return float(np.median(degrees)) if len(degrees) else 0.0

@@ -90,9 +90,10 @@ def geodesic_distances(
     """
     from manifoldry._core.run import Run
     from manifoldry.graph._geodesics import geodesic_lengths
+    from manifoldry.graph._operations import symmetrize
 
     indices = None if sources is None else _point_indices(sources, graph.n_points)
-    return geodesic_lengths(_symmetric(graph), Run(0, n_jobs), indices)[0]
+    return geodesic_lengths(symmetrize(graph), Run(0, n_jobs), indices)[0]
 
 
 def find_short_circuits(graph: NeighborGraph, *, n_jobs: int | None = None) -> ShortCircuits:
@@ -111,15 +112,10 @@ def find_short_circuits(graph: NeighborGraph, *, n_jobs: int | None = None) -> S
         The edges, their lengths and detours; ``removed_from(graph)`` returns the graph without them.
     """
     from manifoldry._core.run import Run
+    from manifoldry.graph._operations import symmetrize
     from manifoldry.graph._short_circuits import short_circuits
 
-    return short_circuits(_symmetric(graph), Run(0, n_jobs))
-
-
-def _symmetric(graph: NeighborGraph) -> NeighborGraph:
-    from manifoldry.graph._operations import symmetrize
-
-    return graph if graph.symmetric else symmetrize(graph)
+    return short_circuits(symmetrize(graph), Run(0, n_jobs))
 
 
 def _point_indices(sources: Sequence[int] | IntArray, n_points: int) -> IntArray:

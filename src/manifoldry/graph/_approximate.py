@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,7 @@ MIN_UPDATE_SHARE = 0.005
 # 4.9 s (0.994).
 NND_MAX_COLUMNS, NND_PROJECTED_COLUMNS, PROJECTED_LIST_SHARE = 160, 128, 1.6
 """Rows of more columns than the first are projected to the second, with lists this many times as long."""
-MIN_WIDENING_RECALL = 0.96
-"""Lists of lower recall are not widened: that leaves about half of the misses."""
+MIN_WIDENING_RECALL = 0.96  # lists of lower recall are not widened: that leaves about half of the misses
 N_BOUND_COLUMNS = 64
 """Columns whose distances, lower bounds of the true ones, show which points can be near a sampled one."""
 N_SEARCH_TREES, N_SPARE_IN_BEAM = 4, 24
@@ -73,7 +72,7 @@ class NeighborLists:
 
     def all_new(self) -> NeighborLists:
         """Return the same lists with all entries new: the next iteration compares all candidates again."""
-        return NeighborLists(self.ids, self.lengths, np.ones_like(self.is_new))
+        return replace(self, is_new=np.ones_like(self.is_new))
 
 
 @dataclass(frozen=True)
@@ -167,10 +166,7 @@ class NNDescent:
             width = k if self.basis is None else int(PROJECTED_LIST_SHARE * k)
             beams = self._beam_search(Q, min(len(self.Z), width + N_SPARE_IN_BEAM), run)
             distances, indices = self._rerank(Q, np.arange(len(Q)), beams, k, run)
-        incomplete = np.flatnonzero(indices[:, -1] < 0)  # the search ended before the beam was full
-        if len(incomplete):
-            distances[incomplete], indices[incomplete] = Brute(self.X, "euclidean", None).nearest(Q[incomplete], k, run)
-        return distances, indices
+        return _completed(distances, indices, Q, self.X, run)  # a search may end before the beam is full
 
     # Fitted points
 
@@ -320,15 +316,16 @@ class NNDescent:
         return Y
 
 
-def _candidates(ids: Array, is_new: Array, near: int, back: int, run: Run) -> tuple[Array, Array, Array]:
+def _candidates(ids: Array, is_new: Array, n_listed: int, n_reverse: int, run: Run) -> tuple[Array, Array, Array]:
     """Return the candidates of all points, and how many are new and old; see `_kernels.nndescent`."""
     from manifoldry.graph._kernels.nndescent import collect_candidates
 
-    n, near = len(ids), min(near, ids.shape[1])
-    candidates, n_new, n_old = np.empty((n, near + back), np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    n, n_listed = len(ids), min(n_listed, ids.shape[1])
+    candidates = np.empty((n, n_listed + n_reverse), np.int32)
+    n_new, n_old = np.empty(n, np.int32), np.empty(n, np.int32)
 
     def block(lo: int, hi: int) -> None:
-        collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi)
+        collect_candidates(ids, is_new, n_listed, candidates, n_new, n_old, lo, hi)
 
     run.map(block, run.ranges(n, 1 + n // 8))  # each task reads all lists, so there are few of them
     return candidates, n_new, n_old
@@ -348,8 +345,7 @@ MAX_COVARIANCE_COLUMNS, N_SPARE_DIRECTIONS = 2_000, 16
 """Columns beyond which no covariance matrix is formed: its eigenproblem takes columns^3, at 20,000 ten minutes."""
 MIN_RECALL_ROWS, MAX_RECALL_WORK = 200, 2e10
 """The exact neighbors of a sample cost rows x n x columns; about half a second is spent on them."""
-TARGET_RECALL = 0.991
-"""Required on the sample, so that the recall is above 0.99: the standard error is below 0.001."""
+TARGET_RECALL = 0.991  # required on the sample, so that the recall is above 0.99: the standard error is below 0.001
 SEARCH_EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
 PROJECTED_SEARCH_EFFORTS = ((16, 2.0), (24, 2.0), (24, 3.0), (32, 3.0), (48, 4.0), (64, 6.0), (128, 8.0), (256, 12.0))
 """Pairs (nprobe, candidates per neighbor), cheapest first."""
@@ -434,11 +430,8 @@ class FaissIVF:
             # Queries of one cell visit the same cells, which then are in cache.
             order = np.argsort(self.index.quantizer.search(Z, 1)[1][:, 0], kind="stable")
             candidates[order] = self.index.search(Z[order], n_candidates)[1]
-        distances, indices = rerank(Q, self.X, candidates, k, run)
-        incomplete = np.flatnonzero(indices[:, -1] < 0)  # the cells visited hold fewer points than asked for
-        if len(incomplete):
-            distances[incomplete], indices[incomplete] = Brute(self.X, "euclidean", None).nearest(Q[incomplete], k, run)
-        return distances, indices
+        # The cells visited may hold fewer points.
+        return _completed(*rerank(Q, self.X, candidates, k, run), Q, self.X, run)
 
     def _project(self, Q: Array, basis: FloatArray | None) -> Array:
         """Return the centered rows in the directions of the basis, in single precision and in units of the extent."""
@@ -448,6 +441,15 @@ class FaissIVF:
             np.clip(centered, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE, out=centered)
             Z[lo : lo + 8192] = centered if basis is None else centered @ basis
         return Z
+
+
+def _completed(distances: FloatArray, indices: IntArray, Q: Array, X: Array, run: Run) -> tuple[FloatArray, IntArray]:
+    """Return the neighbors of all queries; lists that are not full are replaced by an exact search."""
+    incomplete = np.flatnonzero(indices[:, -1] < 0)
+    if len(incomplete):
+        exact = Brute(X, "euclidean", None)
+        distances[incomplete], indices[incomplete] = exact.nearest(Q[incomplete], indices.shape[1], run)
+    return distances, indices
 
 
 def projection_rows(n: int, columns: int, max_rows: int) -> int:

@@ -1,9 +1,7 @@
 """Search engines behind one interface: built over the fitted points, queried for these or for new ones.
 
-``nearest(Q, k, run, own)`` returns distances and indices of shape (len(Q), k), ascending. All but the approximate
-engines have ``within(Q, radius, run)``, which returns (rows, indices, distances) of all pairs at most ``radius`` apart.
-``own`` means that Q are the fitted points themselves. Euclidean distances are computed from differences, never from
-inner products, so duplicates have distance 0 exactly.
+``nearest(Q, k, run, own)`` returns ascending distances and indices (len(Q), k); ``own`` Q are the fitted points. Exact
+engines have ``within(Q, radius, run)``. Euclidean distances come from differences, so that of duplicates is 0.
 """
 
 from __future__ import annotations
@@ -17,8 +15,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from manifoldry._core import check
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread, openmp_threads_for
+from manifoldry._core.run import Run, one_blas_thread, openmp_threads_for
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.graph._pairwise import RowMap, squared_lengths, without_rounding
 
@@ -30,10 +27,8 @@ MAX_ROUNDING_SHARE = 1e-4
 differences."""
 MAX_SQUARED_SINGLE = 1e15
 """Sums of squares of differences between one over this and this stay in the range of single precision."""
-N_RECALL_ROWS = 1000
-"""Rows on which the recall of an approximate search is measured."""
-N_CENTER_ROWS = 1000
-"""Rows whose median serves as the center."""
+N_RECALL_ROWS = 1000  # rows on which the recall of an approximate search is measured
+N_CENTER_ROWS = 1000  # rows whose median serves as the center
 SPARSE_WORKING_MB = 128
 """Size of a block of distances in scikit-learn: with its default of 1024 MB the cosines of 20,000 sparse rows take
 2.4 GB, and 50 % more time."""
@@ -204,18 +199,12 @@ def rerank(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[Floa
 
 
 def recall_by_distance(distances: FloatArray, exact: FloatArray) -> float:
-    """Return the recall of the k - 1 nearest others, from ascending distances to the k nearest.
-
-    Distances are compared, not indices: for ties at the k-th neighbor any of the equal ones is correct.
-    """
+    """Return the recall of the k - 1 nearest others by distances: any of the equal ones at the k-th is correct."""
     return float(np.mean(distances[:, 1:] <= exact[:, -1:] * (1 + 1e-6)))
 
 
 def _is_metric(metric: Any) -> bool:
-    """Return whether the triangle inequality holds, without which a tree would prune neighbors.
-
-    For functions it is unknown, and they need not be defined at the centers of a tree's balls.
-    """
+    """Return whether the triangle inequality holds, without which a tree prunes neighbors; unknown for functions."""
     return isinstance(metric, str) and metric not in ("braycurtis", "dice")
 
 
@@ -246,48 +235,6 @@ def _candidate_distances(Q: Any, X: Any, candidates: IntArray) -> FloatArray:
 def _difference(A: Any, B: Any) -> Any:
     """Return A - B in float64, which represents differences of float32 numbers well."""
     return A.astype(np.float64) - B if issparse(A) else np.subtract(A, B, dtype=np.float64)
-
-
-class PyNNDescent:
-    """Approximate search for other metrics and sparse rows: pynndescent, where it is installed."""
-
-    name = "pynndescent"
-
-    def __init__(self, X: Any, metric: Any, metric_params: dict[str, Any] | None, k: int, seed: int) -> None:
-        self._build(X, metric, metric_params, k, seed)
-        sample = np.sort(np.random.default_rng(seed).choice(X.shape[0], min(X.shape[0], N_RECALL_ROWS), replace=False))
-        run = Run(seed)
-        truth, _ = self.exact.nearest(X[sample], k, run)
-        self.recall = recall_by_distance(self.nearest(X[sample], k, run)[0], truth)
-
-    def _build(self, X: Any, metric: Any, metric_params: dict[str, Any] | None, k: int, seed: int) -> None:
-        from pynndescent import NNDescent
-
-        self.n_listed, self.seed = k, seed
-        self.index = NNDescent(X, metric, metric_kwds=metric_params, n_neighbors=k, random_state=seed)
-        self.exact = Brute(X, metric, metric_params)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"exact": self.exact, "n_listed": self.n_listed, "seed": self.seed, "recall": self.recall}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        exact, self.recall = state["exact"], state["recall"]
-        if not 0 < state["n_listed"] <= exact.X.shape[0]:
-            raise ValueError(f"{exact.X.shape[0]} rows have no {state['n_listed']} neighbors to list.")
-        self._build(exact.X, exact.metric, exact.metric_params, state["n_listed"], state["seed"])
-
-    def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
-        """Return k near fitted points of each row of Q, most of them the nearest; distances in single precision."""
-        # 1,200 clustered rows, 9 neighbors: recall 0.996 with the default epsilon of 0.1, 0.999 with 0.2.
-        indices, distances = self.index.query(Q, k, epsilon=0.2)
-        indices, distances = indices.astype(np.int64), np.maximum(distances, 0, dtype=np.float64)  # cosines above 1
-        # For rows of zeros and duplicates the search may end early or list a point twice: these are compared with all.
-        order = np.sort(indices, axis=1)
-        bad = (order[:, 0] < 0) | (order[:, 1:] == order[:, :-1]).any(axis=1) | ~np.isfinite(distances).all(axis=1)
-        failed = np.flatnonzero(bad)
-        if len(failed):
-            distances[failed], indices[failed] = self.exact.nearest(Q[failed], k, run)
-        return distances, indices
 
 
 class MappedSearch:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from manifoldry._core.csgraph import dijkstra
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 
 # scipy's Dijkstra takes about 0.15 microseconds per source and point and is there at once; the compiled loops take
 # 0.02 (many sources close together) to 0.12 (sources far apart), after half a second to load them.
@@ -18,8 +18,7 @@ MAX_SCIPY_LENGTHS = 2_000_000
 MIN_SCIPY_SOURCES = 1000
 MAX_DOUBLE_BYTES = 1_000_000_000
 """Size of the result in float64 beyond which it is kept in float32 (lengths are computed in float64)."""
-N_LANES = 32
-"""Sources whose paths are relaxed together, as the lanes of a vector instruction."""
+N_LANES = 32  # Sources whose paths are relaxed together, as the lanes of a vector instruction
 MAX_POINTS_PER_SOURCE = 8
 """Lanes pay where at least one point in this many is a source: then 32 neighboring sources are close together."""
 
@@ -27,10 +26,9 @@ MAX_POINTS_PER_SOURCE = 8
 def geodesic_lengths(
     graph: NeighborGraph, run: Run, sources: IntArray | None = None, at_least: int = 1
 ) -> tuple[FloatArray, IntArray]:
-    """Return shortest-path lengths :math:`d_G` from ``sources`` (all points if None), and the sources of the rows.
+    """Return shortest-path lengths (m, n) from ``sources`` (None: all), float32 above a gigabyte, and the sources.
 
-    Shape (m, n), float32 above a gigabyte. Edges of length 0 are edges; pairs without a path have infinite length. If
-    the callback asks to stop, the rows finished by then are returned, no fewer than ``at_least``.
+    Edges of length 0 are edges. A callback that stops leaves the rows finished by then, no fewer than ``at_least``.
     """
     sources = np.arange(graph.n_points) if sources is None else np.asarray(sources, dtype=np.int64)
     with run.stage("geodesics"):
@@ -39,10 +37,9 @@ def geodesic_lengths(
 
 
 def geodesics_from_outside(graph: NeighborGraph, neighbors: IntArray, offsets: FloatArray, run: Run) -> FloatArray:
-    """Return geodesic distances (m, n) from new points to every fitted one, infinite where there is no path.
+    """Return geodesic distances (m, n) from new points through their listed neighbors, infinite without a path.
 
-    Paths begin with a listed neighbor of the new point: ``neighbors`` and ``offsets``, the distances to them, have
-    shape (m, width); -1 and infinity pad short lists.
+    ``neighbors`` and ``offsets``, the distances to them, have shape (m, width), padded with -1 and infinity.
     """
     if neighbors.size and neighbors.max() >= graph.n_points:  # neither scipy nor the compiled loops check an index
         raise ValueError(f"A graph of {graph.n_points} points has no point {neighbors.max()}.")
@@ -166,78 +163,3 @@ def _solve_block(
     order = np.argsort(middle_distances, kind="stable").astype(np.int32)
     relax_lanes(*compact.arrays, order, distance, dirty)
     write_rows(distance, compact.points, out, rows)
-
-
-# Incremental fits: path lengths are updated where few of them change.
-
-UPDATED_ROWS = 256
-"""Rows of the matrix of path lengths in one task."""
-
-MAX_CHANGED_PATHS, MAX_CHANGED_PATHS_OF_FEW = 0.18, 0.5
-"""Share of changed shortest paths up to which path lengths are updated; beyond it all are computed again. Updating a
-length takes 0.3 microseconds; computing one takes 0.04 with 32 sources together, and 0.15 by scipy for few points."""
-
-
-def changed_edges(before: NeighborGraph, after: NeighborGraph) -> tuple[IntArray, IntArray]:
-    """Return the positions of the edges that only the graph ``before`` has, and of those that only ``after`` has.
-
-    An edge whose length changed is in both. The points of ``before`` are the first points of ``after``.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> path = NeighborGraph.from_sparse(csr_array([[0.0, 1.0, 2.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]]))
-    >>> gone, come = changed_edges(path, NeighborGraph(path.indptr, path.indices, path.lengths * [1, 2, 1]))
-    >>> gone.tolist(), come.tolist()
-    ([1], [1])
-    """
-    n = after.n_points
-    old, new = (graph.rows().astype(np.int64) * n + graph.indices for graph in (before, after))
-    _, old_positions, new_positions = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-    unchanged = before.lengths[old_positions] == after.lengths[new_positions]
-    return np.setdiff1d(np.arange(len(old)), old_positions[unchanged]), np.setdiff1d(
-        np.arange(len(new)), new_positions[unchanged]
-    )
-
-
-def grown_geodesics(lengths: FloatArray, before: NeighborGraph, after: NeighborGraph, run: Run) -> FloatArray | None:
-    """Return the path lengths (n, n) of the graph ``after`` from those of ``before``, whose points are its first.
-
-    The result is bit-identical to that of `geodesic_lengths`. Returns None where computing all lengths is faster: if
-    more than 18 % of the paths are expected to change (50 % for at most 1,400 points), and for single precision.
-
-    References: law2006
-    """
-    old, n = before.n_points, after.n_points
-    gone, come = changed_edges(before, after)
-    max_share = MAX_CHANGED_PATHS_OF_FEW if n * n <= MAX_SCIPY_LENGTHS else MAX_CHANGED_PATHS
-    if 8 * n * n > MAX_DOUBLE_BYTES or _changed_paths(lengths, before, len(gone) + len(come)) > max_share:
-        return None
-    from manifoldry.graph._kernels.path_update import update_rows
-
-    with run.stage("geodesics"):
-        run.announce(f"geodesic lengths {n} x {n} float64", 8 * n * n, "fit fewer points")
-        grown: FloatArray = np.empty((n, n))
-        grown[old:] = geodesic_lengths(after, Run(0, run.n_jobs), np.arange(old, n))[0]
-        graph = after.indptr.astype(np.int64), after.indices.astype(np.int32), after.lengths.astype(np.float64)
-        edges = *_edge_list(before, gone), *_edge_list(after, come)
-
-        def work(low: int, high: int) -> None:
-            grown[low:high, :old] = lengths[low:high]
-            grown[low:high, old:] = np.inf
-            update_rows(*graph, *edges, grown, low, high)
-
-        run.map(work, run.ranges(old, UPDATED_ROWS))
-        return grown
-
-
-def _changed_paths(lengths: FloatArray, graph: NeighborGraph, n_changed: int) -> float:
-    """Estimate the share of the shortest paths that use a changed edge: changed edges x hops per path / all edges."""
-    some = lengths[:: max(1, len(lengths) // 32)]
-    hops = np.mean(some[np.isfinite(some)]) / (np.mean(graph.lengths) or 1.0)
-    return float(n_changed / max(graph.n_edges, 1) * hops)
-
-
-def _edge_list(graph: NeighborGraph, chosen: IntArray) -> tuple[Array, Array, FloatArray]:
-    ends = graph.rows()[chosen].astype(np.int32), graph.indices[chosen].astype(np.int32)
-    return *ends, graph.lengths[chosen].astype(np.float64)

@@ -26,10 +26,7 @@ MAX_GAP_RATIO = 3.0
 
 
 def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
-    """Return the undirected graph: pairs listed by either end ("or") or by both ("and", mutual neighbors).
-
-    Rows of the result are in the order of the indices.
-    """
+    """Return the undirected graph of pairs listed by either end ("or") or both ("and"), rows sorted by index."""
     if graph.symmetric:
         return graph
     one_way = graph.to_sparse()
@@ -51,21 +48,12 @@ def components(graph: NeighborGraph) -> list[IntArray]:
     return sorted(groups, key=lambda members: (-len(members), members[0]))
 
 
-def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
+def label_components(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
     """Return the connected component of each point within its label (n,), and the label of each component.
 
-    Two points are in the same component if a path of the graph connects them through points of their label only;
-    edges count in both directions. Components are numbered in the order of their first points.
-
-    Examples
-    --------
-    >>> from scipy.sparse import diags_array
-    >>> path = NeighborGraph.from_sparse(diags_array([1.0, 1.0, 1.0], offsets=1, shape=(4, 4)))
-    >>> parts, part_labels = label_pieces(np.array([7, 5, 5, 7]), path)
-    >>> parts.tolist(), part_labels.tolist()
-    ([0, 1, 1, 2], [7, 5, 7])
+    Paths go through points of one label, in both directions; components are numbered in the order of first points.
     """
-    inside = graph.with_only(labels[graph.rows()] == labels[graph.indices])
+    inside = graph.with_edges_where(labels[graph.rows()] == labels[graph.indices])
     count, components = connected_components(inside.to_sparse(), directed=False)
     component_labels = np.empty(count, dtype=labels.dtype)
     component_labels[components] = labels
@@ -80,10 +68,7 @@ def closed_groups(graph: NeighborGraph) -> int:
 
 
 def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatArray:
-    """Return each point's mean distance to its ``n_neighbors`` nearest listed neighbors (all if None).
-
-    A point whose neighbors are all duplicates of it gets the smallest positive scale of the others.
-    """
+    """Return each point's mean distance to its ``n_neighbors`` nearest (None: all), positive also among duplicates."""
     rows = graph.rows()
     order = np.lexsort((graph.lengths, rows))
     lengths = graph.lengths[order]
@@ -99,26 +84,39 @@ def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatAr
 def join_small_components(graph: NeighborGraph, X: Array, run: Run) -> NeighborGraph:
     """Return the symmetric graph with small components that are artifacts of the search joined to the nearby rest.
 
-    Small components have at most 64 points and 1 % of all. Each of their points gets an edge to the nearest point
-    outside the component, if its distance is at most three times the local scale there.
+    Their points get an edge to the nearest point outside, within three times the local scale there.
     """
     max_size = min(MAX_SMALL_COMPONENT, int(MAX_SMALL_SHARE * graph.n_points))
     largest, *others = components(graph)
     small = [members for members in others if len(members) <= max_size]
     if not small:
         return graph
-    label = np.zeros(graph.n_points, dtype=np.int64)
-    for number, members in enumerate([largest, *others]):
-        label[members] = number
     queries = np.concatenate(small)
-    # A component has at most ``max_size`` members, so one of the ``max_size + 1`` nearest points lies outside.
-    engine = NeighborIndex(X, NeighborRule(1, search="exact"), run).engine
-    distances, indices = engine.nearest(X[queries], max_size + 1, run)
-    first_outside = np.arange(len(queries)), np.argmax(label[indices] != label[queries][:, None], axis=1)
-    gap, outside = distances[first_outside], indices[first_outside]
-    near = gap <= MAX_GAP_RATIO * local_scale(graph)[outside]
-    edges = np.column_stack([np.minimum(queries, outside), np.maximum(queries, outside), gap])[near]
+    outside, gap = _first_outside(
+        X, NeighborRule(1, search="exact"), queries, component_labels([largest, *others]), max_size, run
+    )
+    close = gap <= MAX_GAP_RATIO * local_scale(graph)[outside]
+    edges = np.column_stack([np.minimum(queries, outside), np.maximum(queries, outside), gap])[close]
     return with_edges(graph, np.unique(edges, axis=0))
+
+
+def component_labels(parts: Sequence[IntArray]) -> IntArray:
+    """Return the number of the component of each point."""
+    label = np.empty(sum(map(len, parts)), dtype=np.int64)
+    for number, members in enumerate(parts):
+        label[members] = number
+    return label
+
+
+def _first_outside(
+    X: Any, rule: NeighborRule, queries: IntArray, label: IntArray, max_size: int, run: Run
+) -> tuple[IntArray, FloatArray]:
+    """Return the nearest point outside the component of each query, whose component has at most ``max_size`` points."""
+    # One of the ``max_size + 1`` nearest points lies outside.
+    engine = NeighborIndex(X, rule, run).engine
+    distances, indices = engine.nearest(X[queries], min(max_size + 1, X.shape[0]), run)
+    first = np.arange(len(queries)), np.argmax(label[indices] != label[queries][:, None], axis=1)
+    return indices[first], distances[first]
 
 
 def rescaled(graph: NeighborGraph, scale: FloatArray) -> NeighborGraph:
@@ -130,16 +128,11 @@ def rescaled(graph: NeighborGraph, scale: FloatArray) -> NeighborGraph:
 def bridge(
     graph: NeighborGraph, X: Any, metric: Any, metric_params: dict[str, Any] | None = None
 ) -> tuple[NeighborGraph, FloatArray]:
-    """Join the components by their shortest bridges, as in a minimum spanning tree of the components (Boruvka).
-
-    Returns the joined graph and the bridges as rows (i, j, length).
-    """
+    """Join the components by their shortest bridges (Boruvka); return the graph and the bridges (i, j, length)."""
     joined, bridges = graph, np.empty((0, 3))
     parts = components(graph)
     while len(parts) > 1:
-        label = np.empty(graph.n_points, dtype=np.int64)
-        for number, members in enumerate(parts):
-            label[members] = number
+        label = component_labels(parts)
         candidates = np.array(_nearest_outside(X, metric, metric_params, parts, label))
         bridges = np.concatenate([bridges, _spanning(candidates, label, len(parts))])
         joined = with_edges(graph, bridges)
@@ -180,16 +173,11 @@ def _nearest_outside(
     pairs = []
     small = [members for members in parts[1:] if len(members) <= MAX_SMALL_COMPONENT]
     if small:
-        # One of the nearest points lies outside: there is one more than a small component can have members.
-        engine = NeighborIndex(X, rule, run).engine
         queries = np.concatenate(small)
-        distances, indices = engine.nearest(X[queries], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
-        outside = label[indices] != label[queries][:, None]
-        first = np.argmax(outside, axis=1)
-        lengths = distances[np.arange(len(queries)), first]
+        outside, lengths = _first_outside(X, rule, queries, label, MAX_SMALL_COMPONENT, run)
         for ends in np.split(np.arange(len(queries)), np.cumsum([len(members) for members in small])[:-1]):
             best = ends[np.argmin(lengths[ends])]
-            pairs.append((int(queries[best]), int(indices[best, first[best]]), float(lengths[best])))
+            pairs.append((int(queries[best]), int(outside[best]), float(lengths[best])))
     for members in parts[1:]:
         if len(members) > MAX_SMALL_COMPONENT:
             rest = np.flatnonzero(label != label[members[0]])
@@ -210,14 +198,7 @@ def _smallest_entry(D: FloatArray, members: IntArray) -> tuple[int, int, float]:
 
 
 def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
-    """Return the first occurrences of the distinct rows, ascending, and for each row its position among them.
-
-    Examples
-    --------
-    >>> first, inverse = distinct_rows(np.array([[2.0], [1.0], [2.0]]))
-    >>> first.tolist(), inverse.tolist()
-    ([0, 1], [0, 1, 0])
-    """
+    """Return the first occurrences of the distinct rows, ascending, and for each row its position among them."""
     if issparse(X):
         X = csr_array(X, copy=True)
         X.sum_duplicates()
@@ -231,14 +212,8 @@ def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
     return first, inverse
 
 
-def shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
-    """Return coordinates (n, d) in which the points of each group (0, 1, ...) are at their mean.
-
-    Examples
-    --------
-    >>> shared_places(np.array([[2.0], [1.0], [4.0]]), np.array([0, 1, 0])).tolist()
-    [[3.0], [1.0], [3.0]]
-    """
+def group_means(Y: FloatArray, group: IntArray) -> FloatArray:
+    """Return coordinates (n, d) in which the points of each group (0, 1, ...) are at their mean."""
     sums = np.stack([np.bincount(group, column) for column in Y.T], axis=1)
     return (sums / np.bincount(group)[:, None])[group]
 
@@ -292,7 +267,7 @@ def connect(
     return graph, bridges
 
 
-def raise_disconnected(parts: Sequence[IntArray], instead: Sequence[str], why: str = "") -> None:
+def raise_for_components(parts: Sequence[IntArray], instead: Sequence[str], why: str = "") -> None:
     """Raise an error for a graph with several connected components."""
     sizes = ", ".join(str(len(part)) for part in parts[:5]) + (", ..." if len(parts) > 5 else "")
     others = " or ".join(filter(None, [", ".join(map(repr, instead[:-1])), repr(instead[-1])]))

@@ -12,12 +12,11 @@ from scipy.sparse import csr_array, hstack, issparse
 from scipy.spatial.distance import cdist
 
 from manifoldry._core import check
-from manifoldry._core.arrays import on_host, refuse_iterator
+from manifoldry._core.arrays import check_not_iterator, on_host
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 
-BLOCK_DISTANCES = 2**17
-"""Distances in a block, per thread: 1 MB, the fastest of 2**16 to 2**22 at n = 10,000."""
+BLOCK_DISTANCES = 2**17  # distances in a block, per thread: 1 MB, the fastest of 2**16 to 2**22 at n = 10,000
 
 MAX_DIFFERENCE_COLUMNS = 32
 """Maximum number of columns for distances from differences; beyond, from inner products (410 against 70 ns at 784)."""
@@ -33,9 +32,9 @@ DistanceRows = Callable[[IntArray], FloatArray]
 def as_points(name: str, points: Any) -> FloatArray:
     """Return finite float64 points of shape (n, d) in C order; raise an error for anything else."""
     if isinstance(points, np.ma.MaskedArray):
-        check.unmasked(name, points)
+        check.check_unmasked(name, points)
     points = on_host(points, name)
-    refuse_iterator(points, name)
+    check_not_iterator(points, name)
     if issparse(points):
         raise ValueError(f"{name} must be dense here; got a sparse matrix: reduce it first (TruncatedSVD).")
     try:
@@ -49,7 +48,12 @@ def as_pair(X: Any, Y: Any, metric: str) -> tuple[Any, FloatArray]:
     """Return X and Y, checked: finite, one row of Y per row of X, distances if precomputed; X may be sparse."""
     X = on_host(X)
     if issparse(X):
-        X = _sparse_table(X, metric)
+        if metric == "precomputed":
+            raise ValueError(
+                "metric='precomputed' needs all pairwise distances; got a sparse matrix, which leaves pairs out."
+            )
+        X = csr_array(X, dtype=np.float64)
+        _finite_table("X", X.data[:, None] if X.nnz else np.zeros(X.shape))
     else:
         # A matrix of distances keeps its type: a converted copy would be the largest array of all.
         X = _finite_table("X", np.asarray(X)) if metric == "precomputed" else as_points("X", X)
@@ -93,10 +97,7 @@ def distance_rows(points: Any, metric: str = "euclidean", metric_params: dict[st
 
 
 def distances_to(rows: Any, metric: str, center: FloatArray) -> Callable[[Any], FloatArray]:
-    """Return the function that gives the distances (b, n) of other points to the ``rows`` (n, p), dense or sparse.
-
-    They equal those of `distance_rows`. Inner products are taken about the ``center``, which should be near the mean.
-    """
+    """Return the function of other points to the distances (b, n) of `distance_rows`; ``center`` is near the mean."""
     if metric != "euclidean":
         from sklearn.metrics import pairwise_distances
 
@@ -109,7 +110,7 @@ def distances_to(rows: Any, metric: str, center: FloatArray) -> Callable[[Any], 
     return lambda points: _product_distances(move(points), squared_lengths(move(points)), moved, squares)
 
 
-def distances_to_others(distances: DistanceRows, rows: IntArray) -> FloatArray:
+def distances_without_self(distances: DistanceRows, rows: IntArray) -> FloatArray:
     """Return rows in which each point is infinitely far from itself: never its own neighbor."""
     block = distances(rows)
     block[np.arange(len(rows)), rows] = np.inf
@@ -129,21 +130,23 @@ def nearest(distances: FloatArray, k: int) -> IntArray:
     return columns[order[starts[:, None] + np.arange(k)]]
 
 
-def nearest_of(points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean") -> tuple[IntArray, FloatArray]:
+def nearest_points(
+    points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean"
+) -> tuple[IntArray, FloatArray]:
     """Return the k nearest other points (m, k) of the points ``rows``, exactly, and the distances to them."""
     distances = distance_rows(points, metric)
 
     def block(lo: int, hi: int) -> tuple[IntArray, FloatArray]:
-        lengths = distances_to_others(distances, rows[lo:hi])
+        lengths = distances_without_self(distances, rows[lo:hi])
         neighbors = nearest(lengths, k)
         return neighbors, np.take_along_axis(lengths, neighbors, axis=1)
 
-    results = run.map(block, run.ranges(len(rows), block_rows(*points.shape)), blas=True)
+    results = run.map(block, run.ranges(len(rows), chunk_rows(*points.shape)), blas=True)
     neighbors, lengths = (np.concatenate(part) for part in zip(*results, strict=True))
     return neighbors, lengths
 
 
-def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray, run: Run) -> FloatArray:
+def distances_to_listed(points: Any, metric: str, rows: IntArray, columns: IntArray, run: Run) -> FloatArray:
     """Return the distances (m, c) from the points ``rows`` (m,) to the points listed for each, ``columns`` (m, c)."""
     mapped = row_map(metric, None, points)
     if mapped is not None:
@@ -155,7 +158,7 @@ def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray
             difference = points[columns[lo:hi]] - points[rows[lo:hi], None]
             return np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
     else:
-        distances, grain = distance_rows(points, metric), block_rows(points.shape[0])
+        distances, grain = distance_rows(points, metric), chunk_rows(points.shape[0])
 
         def block(lo: int, hi: int) -> FloatArray:
             return np.take_along_axis(distances(rows[lo:hi]), columns[lo:hi], axis=1)
@@ -163,7 +166,7 @@ def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray
     return np.concatenate(run.map(block, run.ranges(len(rows), grain), blas=True))
 
 
-def block_rows(n: int, width: int = 1) -> int:
+def chunk_rows(n: int, width: int = 1) -> int:
     """Return how many rows of n distances make one block; more for wide rows, whose products are bound by memory."""
     products = min(N_PRODUCT_ROWS, MAX_PRODUCT_DISTANCES // n) if width > MAX_DIFFERENCE_COLUMNS else 1
     return max(1, products, BLOCK_DISTANCES // n)
@@ -177,16 +180,6 @@ def _finite_table(name: str, table: Array) -> Array:
         )
     if not np.isfinite(table).all():
         raise ValueError(f"{name} must be finite; it holds NaN or infinity: drop or fill those rows.")
-    return table
-
-
-def _sparse_table(X: Any, metric: str) -> csr_array:
-    if metric == "precomputed":
-        raise ValueError(
-            "metric='precomputed' needs all pairwise distances; got a sparse matrix, which leaves pairs out."
-        )
-    table = csr_array(X, dtype=np.float64)
-    _finite_table("X", table.data[:, None] if table.nnz else np.zeros(table.shape))
     return table
 
 
@@ -259,10 +252,7 @@ class RootProportions:
 
 
 def row_map(metric: Any, metric_params: dict[str, Any] | None, X: Any) -> RowMap | None:
-    """Return the map that makes the metric Euclidean, or None where there is no such map.
-
-    Without ``V``, variances and covariances are those of the fitted rows ``X``, as in scipy.
-    """
+    """Return the map that makes the metric Euclidean, or None; parameters not given are those of ``X``, as in scipy."""
     params = metric_params or {}
     if not isinstance(metric, str):
         return None
@@ -310,11 +300,11 @@ def _whitening(params: dict[str, Any], X: Any) -> FloatArray:
     return vectors * (roots if name == "VI" else 1.0 / roots)
 
 
-def like(rows: Any, fitted: Any) -> Any:
+def like(rows: Any, sparse: bool) -> Any:
     """Return rows dense or sparse like the fitted ones."""
-    if issparse(rows) == issparse(fitted):
+    if issparse(rows) == sparse:
         return rows
-    return csr_array(rows) if issparse(fitted) else rows.toarray()
+    return csr_array(rows) if sparse else rows.toarray()
 
 
 def without_rounding(distances: FloatArray, A: Any, B: Any, metric: Any) -> FloatArray:

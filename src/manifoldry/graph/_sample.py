@@ -17,25 +17,10 @@ class Targets:
     r"""Targets as additional coordinates: the distance of a pair is :math:`\sqrt{d_{ij}^2 + p^2 \Lambda_{ij}}`.
 
     For two known classes :math:`\Lambda` is 0 if they are equal and 1 otherwise; for columns of numbers it is their
-    squared distance. It is 0 if either target is unknown.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, m)
-        Classes 0, 1, ... in one column, or columns of numbers: numeric targets, scaled so that known pairs have a mean
-        squared distance of 1, or shares of classes, divided by the root of 2.
-    known : ndarray of shape (n,)
-        Which targets are known.
-    categorical : bool
-        Whether they are classes.
-    weight : float
-        From 0 (targets are ignored) to 1 (different classes are infinitely far apart).
-    distance : float
-        The distance p, set by `scaled_to`.
-
-    Notes
-    -----
-    References: deridder2003.
+    squared distance. It is 0 if either target is not ``known`` (n,). ``values`` (n, m) are classes 0, 1, ... in one
+    column if ``categorical``; otherwise numeric targets, scaled so that known pairs have a mean squared distance of 1,
+    or shares of classes, divided by the root of 2. The ``weight`` goes from 0 (targets are ignored) to 1 (different
+    classes are infinitely far apart); ``distance`` is p, set by `scaled_to` (deridder2003).
     """
 
     values: Array
@@ -72,12 +57,11 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class Sample:
+class NeighborhoodData:
     """Points with their neighbor lists, and the index that finds the neighbors of new points.
 
-    ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None if only a graph was given. ``graph`` is the
-    undirected graph of the lists, with the bridges between its components. ``targets`` are set if a method was given
-    any and uses them; the index ignores them.
+    ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None for a given graph. ``graph`` is undirected, with
+    bridges; ``targets`` are set if the method uses them, and the index ignores them.
     """
 
     X: Any
@@ -92,11 +76,11 @@ class Sample:
         """Number of points."""
         return self.graph.n_points
 
-    def part(self, members: IntArray, run: Run) -> Sample:
+    def part(self, members: IntArray, run: Run) -> NeighborhoodData:
         """Return the data of ``members`` only (sorted), with its own index."""
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
         targets = None if self.targets is None else self.targets.part(members)
         if self.X is None:
-            return Sample(None, neighbors, graph, self.index.part(None, members, run), targets=targets)
+            return NeighborhoodData(None, neighbors, graph, self.index.part(None, members, run), targets=targets)
         rows = self.X[np.ix_(members, members)] if self.pairwise else self.X[members]
-        return Sample(rows, neighbors, graph, self.index.part(rows, members, run), self.pairwise, targets)
+        return NeighborhoodData(rows, neighbors, graph, self.index.part(rows, members, run), self.pairwise, targets)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._engines import Brute, CosineSearch, KDTree, MappedSearch, Precomputed, PyNNDescent, unit_rows
-from manifoldry.graph._pairwise import row_map
+from manifoldry.graph._engines import Brute, CosineSearch, KDTree, MappedSearch, Precomputed, unit_rows
+from manifoldry.graph._pairwise import like, row_map
 
 # The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
 #   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
@@ -46,19 +45,9 @@ DEFAULT_N_NEIGHBORS = 10
 class NeighborRule:
     """Which points are neighbors: the nearest ``n_neighbors``, all within ``radius``, or both combined.
 
-    Parameters
-    ----------
-    n_neighbors : int, "auto" or None
-        Number of neighbors; "auto" is 10 (or n - 1 for fewer points) unless a radius is given, and all neighbors that
-        a given sparse graph lists.
-    radius : float, optional
-        Maximum distance. Combined with ``n_neighbors``: at most that many, none beyond the radius.
-    metric, metric_params
-        As in scikit-learn, or "precomputed".
-    search : {"auto", "exact", "approximate"}
-        "auto" is exact wherever that takes about a second; approximate answers report their recall.
-    automatic : bool
-        Whether ``n_neighbors`` was "auto" before it was resolved.
+    "auto" neighbors are 10 (or n - 1 for fewer points) unless a radius is given, and all that a given sparse graph
+    lists; ``automatic`` says so after it is resolved. ``metric`` and ``metric_params`` are as in scikit-learn, or
+    "precomputed". An "auto" ``search`` is exact wherever that takes about a second.
     """
 
     n_neighbors: int | str | None = "auto"
@@ -142,27 +131,19 @@ class NeighborIndex:
             keep = graph.lengths <= (np.inf if rule.radius is None else rule.radius)
             if rule.n_neighbors is not None:
                 keep &= np.arange(graph.n_edges) - graph.indptr[graph.rows()] < int(rule.n_neighbors)
-            return graph.with_only(keep)
+            return graph.with_edges_where(keep)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
             return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
-        indices, distances = self.others(X, np.arange(self.n_points), run)
+        distances, indices = self.engine.nearest(X, int(rule.n_neighbors) + 1, run, own=True)
+        indices, distances = _without_self(indices, distances)
         if rule.radius is None:
             return NeighborGraph.from_rows(indices, distances)
         inside = distances <= rule.radius
         return NeighborGraph.from_pairs(np.nonzero(inside)[0], indices[inside], distances[inside], self.n_points)
 
-    def others(self, X: Any, which: IntArray, run: Run) -> tuple[IntArray, FloatArray]:
-        """Return the nearest others (m, n_neighbors) of the fitted points ``which``, given their rows ``X``."""
-        all_points = len(which) == self.n_points
-        distances, indices = self.engine.nearest(X, int(self.rule.n_neighbors or 0) + 1, run, own=all_points)
-        return _without_self(indices, distances, which)
-
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
-        """Return neighbors of new points: indices and distances of shape (m, width), padded with -1 and infinity.
-
-        A new point without neighbors inside the radius gets its nearest fitted point.
-        """
+        """Return neighbors (m, width) of new points, or the nearest if none is in the radius; -1 and infinity pad."""
         rule, m = self.rule, X.shape[0]
         if self.engine is None:
             if not issparse(X):
@@ -212,14 +193,6 @@ class NeighborIndex:
             return NeighborIndex.of_graph(len(members), self.rule.n_neighbors)
         return NeighborIndex(rows, self.rule.capped(len(members)), run)
 
-    def by_metric(self) -> NeighborIndex:
-        """Return the index whose queries return distances; subclasses may return other lengths."""
-        return self
-
-    def remeasured(self, edges: FloatArray) -> FloatArray:
-        """Return edges between fitted points, rows (i, j, distance), with the lengths that queries return."""
-        return edges
-
     def nearest(self, X: Any, run: Run) -> IntArray:
         """Return the nearest fitted point of each new point, independent of the rule."""
         if self.engine is None:
@@ -229,9 +202,7 @@ class NeighborIndex:
 
     def _like_fitted(self, X: Any) -> Any:
         """Return new points dense or sparse like the fitted ones; a distance matrix stays dense."""
-        if issparse(X) == self.sparse or isinstance(self.engine, Precomputed):
-            return X
-        return csr_array(X) if self.sparse else X.toarray()
+        return X if isinstance(self.engine, Precomputed) else like(X, self.sparse)
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -244,9 +215,6 @@ class NeighborIndex:
         if hasattr(self.engine, "recall"):
             notes["search_recall"] = self.engine.recall
         return notes
-
-
-Found = tuple[NeighborGraph, NeighborIndex]
 
 
 def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
@@ -268,15 +236,13 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
         return Brute(X, rule.metric, rule.metric_params)
     if rule.metric == "euclidean" and not issparse(X):
         return _approximate(X, k, run)
-    if takes_long:
-        return Brute(X, rule.metric, rule.metric_params)
-    if importlib.util.find_spec("pynndescent") is None:
+    if rule.search == "approximate":
+        rows = "sparse" if issparse(X) else "dense"
         raise ValueError(
-            f"search='approximate' with metric {rule.metric!r} needs the package pynndescent; "
-            "install it or use search='exact'."
+            "search='approximate' needs dense rows and Euclidean or cosine distances; got "
+            f"{rows} rows and metric={rule.metric!r}: use search='exact'."
         )
-    seed = int(run.rng("pynndescent").integers(2**31 - 1))
-    return PyNNDescent(X, rule.metric, rule.metric_params, k + 1, seed)
+    return Brute(X, rule.metric, rule.metric_params)
 
 
 def exact_seconds(n: int, columns: int) -> float:
@@ -301,28 +267,28 @@ def _approximate(X: Array, k: int, run: Run) -> Any:
 
 def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
     """Return the directed neighbor graph of ``X`` and the index that finds the neighbors of new points."""
-
-    def search(rule: NeighborRule) -> tuple[NeighborGraph, NeighborIndex]:
-        index = NeighborIndex(X, rule, run)
-        return index.graph(X, run), index
-
+    shared = _current.get()
+    k_only = rule.n_neighbors is not None and rule.radius is None
+    shareable = k_only and rule.metric_params is None and rule.metric != "precomputed"
     with run.stage("neighbors"):
-        return shared_or_new(X, rule, search)
+        return _search(X, rule, run) if shared is None or not shareable else shared.find(X, rule, run)
+
+
+def _search(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+    index = NeighborIndex(X, rule, run)
+    return index.graph(X, run), index
 
 
 def _listed_by_all(graph: Any) -> int | None:
-    """Return the number of others that every row of a sparse graph lists, None if the numbers differ.
-
-    scikit-learn's KNeighborsTransformer lists k others of a fitted point and k + 1 neighbors of a new one.
-    """
+    """Return how many others every row of a sparse graph lists, None if they differ; new rows list one more."""
     degrees = NeighborGraph.from_sparse(graph).degrees
     return int(degrees[0]) if degrees[0] > 0 and (degrees == degrees[0]).all() else None
 
 
-def _without_self(indices: IntArray, distances: FloatArray, points: IntArray) -> tuple[IntArray, FloatArray]:
+def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:
     """Drop each row's own index; where it is missing, because of many duplicates, drop the last entry."""
     n, width = indices.shape
-    keep = indices != points[:, None]
+    keep = indices != np.arange(n)[:, None]
     self_missing = keep.all(axis=1)
     keep[self_missing, -1] = False
     return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
@@ -347,23 +313,8 @@ def _padded(rows: IntArray, indices: IntArray, distances: FloatArray, m: int) ->
 def shared_neighbors(n_neighbors: int = 1) -> Iterator[None]:
     """Share one neighbor search between all fits to the same rows inside this context.
 
-    Every fit gets the nearest neighbors of the widest list so far. The lists of an exact search are the same as without
-    sharing, up to the order of equal distances; those of an approximate search are at least as good. Given graphs,
-    radii and metrics with parameters are not shared, and threads started inside the context do not take part.
-
-    Parameters
-    ----------
-    n_neighbors : int
-        Minimum number of neighbors of the first search, so that a later fit that needs more does not search again.
-
-    Examples
-    --------
-    >>> from manifoldry import Isomap, LaplacianEigenmaps, datasets
-    >>> X = datasets.s_curve(200).X
-    >>> with shared_neighbors(n_neighbors=15):
-    ...     models = [Isomap(n_neighbors=8).fit(X), LaplacianEigenmaps(n_neighbors=15).fit(X)]
-    >>> [model.diagnostics_["n_neighbors"] for model in models]
-    [8, 15]
+    Every fit gets the nearest neighbors of the widest list so far, at least ``n_neighbors``: those without sharing, up
+    to ties, or better if the search is approximate. Given graphs, radii and metrics with parameters are not shared.
     """
     token = _current.set(_SharedSearches(n_neighbors))
     try:
@@ -372,59 +323,28 @@ def shared_neighbors(n_neighbors: int = 1) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def known_neighbors(X: Any, search: Found) -> Iterator[None]:
-    """Let fits to the rows ``X`` inside this context use the given neighbors and index."""
-    searches = _SharedSearches(1)
-    searches.done.append((X, search))
-    token = _current.set(searches)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-
-
-def shared_or_new(X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
-    """Return the neighbor graph and index for ``rule``: from ``search``, or cut from an earlier shared search."""
-    shared = _current.get()
-    return search(rule) if shared is None or not _shareable(rule) else shared.find(X, rule, search)
-
-
-@dataclass
 class _SharedSearches:
-    """The searches inside one `shared_neighbors`, the widest over each set of rows."""
+    """The searches inside one `shared_neighbors`: rows, graph and index of the widest over each set of rows."""
 
-    n_neighbors: int
+    def __init__(self, n_neighbors: int) -> None:
+        self.n_neighbors = n_neighbors
+        self.done: list[tuple[Any, NeighborGraph, NeighborIndex]] = []
 
-    def __post_init__(self) -> None:
-        self.done: list[tuple[Any, Found]] = []
-
-    def find(self, X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
-        position = next(
-            (i for i, (rows, result) in enumerate(self.done) if _alike(rows, result[1].rule, X, rule)), None
-        )
-        if position is None or _width(self.done[position][1][1].rule) < _width(rule):
-            wide = rule.at_least(self.n_neighbors, X.shape[0])
-            position = len(self.done) if position is None else position
-            self.done[position : position + 1] = [(X, search(wide))]
-        graph, index = self.done[position][1]
-        return _nearest_of(graph, _width(rule)), index.widened(_width(rule))
+    def find(self, X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+        """Return the graph and index for ``rule``, cut from the widest search; one that is too narrow is repeated."""
+        k = int(rule.n_neighbors or 0)
+        alike = (i for i, (rows, _, index) in enumerate(self.done) if _alike(rows, index.rule, X, rule))
+        position = next(alike, len(self.done))
+        if position == len(self.done) or int(self.done[position][2].rule.n_neighbors or 0) < k:
+            search = _search(X, rule.at_least(self.n_neighbors, X.shape[0]), run)
+            self.done[position : position + 1] = [(X, *search)]
+        _, graph, index = self.done[position]
+        shape = graph.n_points, -1  # all lists have the same length
+        narrowed = NeighborGraph.from_rows(graph.indices.reshape(shape)[:, :k], graph.lengths.reshape(shape)[:, :k])
+        return narrowed, index.widened(k)
 
 
 _current: ContextVar[_SharedSearches | None] = ContextVar("shared_searches", default=None)
-
-
-def _shareable(rule: NeighborRule) -> bool:
-    return (
-        rule.n_neighbors is not None
-        and rule.radius is None
-        and rule.metric_params is None
-        and rule.metric != "precomputed"
-    )
-
-
-def _width(rule: NeighborRule) -> int:
-    return int(rule.n_neighbors or 0)
 
 
 def _alike(rows: Any, done: NeighborRule, X: Any, rule: NeighborRule) -> bool:
@@ -435,45 +355,3 @@ def _alike(rows: Any, done: NeighborRule, X: Any, rule: NeighborRule) -> bool:
         parts = ("indptr", "indices", "data")
         return type(rows) is type(X) and all(np.array_equal(getattr(rows, p), getattr(X, p)) for p in parts)
     return np.array_equal(rows, X)
-
-
-def _nearest_of(graph: NeighborGraph, k: int) -> NeighborGraph:
-    """Return the graph of the first k neighbors of each point; all lists have the same length."""
-    width = graph.n_edges // graph.n_points
-    return NeighborGraph.from_rows(graph.indices.reshape(-1, width)[:, :k], graph.lengths.reshape(-1, width)[:, :k])
-
-
-# Incremental fits: only the lists that new points change are searched again.
-
-
-def updatable(rule: NeighborRule) -> bool:
-    """Return whether neighbor lists can be updated: a number of nearest neighbors by Euclidean distance."""
-    euclidean = isinstance(rule.metric, str) and rule.metric == "euclidean" and rule.metric_params is None
-    return euclidean and rule.radius is None and rule.n_neighbors is not None
-
-
-def grown_lists(
-    before: NeighborGraph, X: Any, rule: NeighborRule, run: Run
-) -> tuple[NeighborGraph, NeighborIndex] | None:
-    """Return the neighbor lists of all rows, given those of the first rows (``before``), and the index over all.
-
-    An old point's list is searched again only if a new point is nearer than its last neighbor. The lists are those of a
-    search over all rows, except that ties at the last neighbor keep the old one. Returns None if lists cannot be
-    updated: for an approximate search, and if the number of neighbors changed.
-    """
-    old, n = before.n_points, X.shape[0]
-    k = int(rule.n_neighbors or 0)
-    if not updatable(rule) or (before.degrees != k).any():
-        return None
-    with run.stage("neighbors"):
-        index = NeighborIndex(X, rule, run)
-        if not isinstance(index.engine, (Brute, KDTree)):
-            return None
-        indices, distances = before.indices.reshape(old, k), before.lengths.reshape(old, k)
-        new_index = NeighborIndex(X[old:], NeighborRule(1, search="exact"), run)
-        nearest = new_index.engine.nearest(X[:old], 1, run)[0][:, 0]
-        stale = np.concatenate([np.flatnonzero(nearest < distances[:, -1]), np.arange(old, n)])
-        lists = np.zeros((n, k), dtype=indices.dtype), np.zeros((n, k))
-        lists[0][:old], lists[1][:old] = indices, distances
-        lists[0][stale], lists[1][stale] = index.others(X[stale], stale, run)
-        return NeighborGraph.from_rows(*lists), index

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -12,33 +12,27 @@ from manifoldry._core.csgraph import connected_components, dijkstra, minimum_spa
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph, OneLine
 from manifoldry.graph._geodesics import geodesic_lengths
-
-Suspicion = Literal["detours", "betweenness"]
-"""Why edges are suspected: the detour around them is long, or many shortest paths use them."""
+from manifoldry.graph._sample import NeighborhoodData
+from manifoldry.graph._search import NeighborIndex
 
 N_BACKBONE_NEIGHBORS = 3
 """Nearest neighbors of each point whose edges are trusted, with the minimum spanning tree. With two, detours are long
 everywhere; with four, edges across the layers of a roll of 300 points are among them."""
-MIN_DETOUR_RATIO = 4.0
-"""An edge is suspected if its detour is this many times its length."""
+MIN_DETOUR_RATIO = 4.0  # an edge is suspected if its detour is this many times its length
 MIN_DETOUR_LENGTH = 10.0
 """And this many median edge lengths: around a small gap in the sampling, detours have 5 to 8 of them."""
 MIN_SOURCES, MAX_SOURCES, MAX_SOURCE_LENGTHS = 200, 2000, 40_000_000
 """Points whose edges are tested: those with the longest edges relative to their surroundings, as many as the number of
 path lengths allows, within these limits. Detours are local, so 20,000 points take half a second."""
-MAX_DETOUR_LENGTH = 100.0
-"""Detours are followed up to this many median edge lengths, ten times the threshold."""
-BLOCK_LENGTHS = 4_000_000
-"""Path lengths held at a time."""
-N_AFFECTED_SOURCES = 32
-"""Points from which the effect on the geodesic distances is measured: 32 n pairs."""
+MAX_DETOUR_LENGTH = 100.0  # detours are followed up to this many median edge lengths, ten times the threshold
+BLOCK_LENGTHS = 4_000_000  # Path lengths held at a time
+N_AFFECTED_SOURCES = 32  # points from which the effect on the geodesic distances is measured: 32 n pairs
 MIN_LONGER = 1.25
 """A distance counts as affected if it is this many times as long without the short circuits; detours around small gaps
 are shorter."""
 MIN_AFFECTED_SHARE = 0.1
 """Share of affected distances above which there is advice; fewer do not change a layout visibly."""
-TINY = float(np.finfo(float).tiny)
-"""Replaces lengths of zero in ratios."""
+TINY = float(np.finfo(float).tiny)  # replaces lengths of zero in ratios
 MIN_NEIGHBORS_ADVISED = 3
 """With fewer neighbors a graph is too sparse to measure distances along it; rolls of 300 points still unfold with 4."""
 
@@ -81,33 +75,28 @@ class ShortCircuits(OneLine):
                 f"These short circuits belong to one component with {self.n_points} points; got a graph with {n} "
                 "points: fit that component alone, or use disconnected='bridge'."
             )
-        return graph.with_only(~np.isin(graph.rows() * n + graph.indices, np.concatenate([i * n + j, j * n + i])))
+        return graph.with_edges_where(
+            ~np.isin(graph.rows() * n + graph.indices, np.concatenate([i * n + j, j * n + i]))
+        )
 
 
-def short_circuits(graph: NeighborGraph, run: Run, by: Suspicion = "detours") -> ShortCircuits:
+def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
     """Return the edges of a symmetric graph that look like short circuits, those of the largest detour ratio first.
 
-    The edges to each point's nearest neighbors and the minimum spanning tree form a backbone. An edge is suspected if
-    the distance of its ends along the backbone exceeds four times its length and ten times the median length. Short
-    circuits that lie close together would hide each other, so all suspects are removed together. Then those with a
-    short detour are put back, until none is left. An edge that alone connects two regions is not a short circuit.
-
-    With more than 2,000 points, only points with long edges relative to their surroundings are tested. With
-    "betweenness" the suspects are the edges outside the backbone that carry the most shortest paths.
+    An edge is suspected if the way along a backbone, each point's nearest neighbors and the minimum spanning tree, is
+    much longer. Suspects hide each other, so all are removed, and those with a short detour put back until none is
+    left. An edge that alone connects two regions is no short circuit.
     """
     with run.stage("short circuits"):
         edges = _Edges.of(graph)
-        if by == "detours":
-            suspects = edges.only_long_ways_around(edges.tested(), edges.backbone)
-        else:
-            suspects = np.flatnonzero(busiest_edges(graph, edges.backbone, run) & (edges.rows < graph.indices))
+        suspects = edges.with_long_detours(edges.tested(), edges.backbone)
         while len(suspects):
-            remaining = edges.only_long_ways_around(suspects, edges.without(suspects))
+            remaining = edges.with_long_detours(suspects, edges.without(suspects))
             if len(remaining) == len(suspects):
                 break
             suspects = remaining
-        rest = graph.with_only(edges.without(suspects))
-        detours = np.minimum(ways_around(rest, edges.ends(suspects), edges.farthest), edges.farthest)
+        rest = graph.with_edges_where(edges.without(suspects))
+        detours = np.minimum(detour_lengths(rest, edges.ends(suspects), edges.farthest), edges.farthest)
         order = np.argsort(-detours / np.maximum(graph.lengths[suspects], TINY), kind="stable")
         ordered = suspects[order]
         return ShortCircuits(
@@ -123,22 +112,17 @@ def short_circuits(graph: NeighborGraph, run: Run, by: Suspicion = "detours") ->
 def short_circuit_notes(graph: NeighborGraph, run: Run) -> dict[str, Any]:
     """Return the diagnostics of a geodesic method's graph: the short circuits, and advice if they dominate."""
     circuits = short_circuits(graph, run)
-    return {"short_circuits": circuits, "advice": short_circuit_advice(circuits, graph.n_edges // 2)}
-
-
-def short_circuit_advice(circuits: ShortCircuits, n_edges: int) -> tuple[str, ...]:
-    """Return advice on short circuits; none if they hardly change the distances."""
     if circuits.affected < MIN_AFFECTED_SHARE:
-        return ()
+        return {"short_circuits": circuits, "advice": ()}
     ratio = np.median(circuits.detours / np.maximum(circuits.lengths, TINY))
     fewer = f"try n_neighbors={circuits.n_neighbors}, whose graph has none of them, or "
-    return (
-        f"The neighbor graph joins parts that are far apart: {len(circuits):,} of its {n_edges:,} edges are short "
-        f"circuits (the detour around them is {ratio:.0f} times as long), and without them "
+    advice = (
+        f"The neighbor graph joins parts that are far apart: {len(circuits):,} of its {graph.n_edges // 2:,} edges are "
+        f"short circuits (the detour around them is {ratio:.0f} times as long), and without them "
         f"{circuits.affected:.0%} of the geodesic distances would be longer by a quarter or more; "
-        f"{fewer if circuits.n_neighbors >= MIN_NEIGHBORS_ADVISED else ''}fit the graph without them, "
-        'diagnostics_["short_circuits"].removed_from(graph_).',
+        f"{fewer if circuits.n_neighbors >= MIN_NEIGHBORS_ADVISED else ''}set remove_short_circuits=True."
     )
+    return {"short_circuits": circuits, "advice": (advice,)}
 
 
 @dataclass(frozen=True)
@@ -191,14 +175,14 @@ class _Edges:
         keep[chosen] = keep[self.reverse[chosen]] = False
         return keep
 
-    def only_long_ways_around(self, chosen: IntArray, mask: Array) -> IntArray:
+    def with_long_detours(self, chosen: IntArray, mask: Array) -> IntArray:
         """Return the chosen edges whose ends the edges in ``mask`` connect, but only by a long detour."""
-        rest = self.graph.with_only(mask)
+        rest = self.graph.with_edges_where(mask)
         _, component = connected_components(rest.to_sparse(), directed=False)
         pairs = self.ends(chosen)
         chosen, pairs = (array[component[pairs[:, 0]] == component[pairs[:, 1]]] for array in (chosen, pairs))
         threshold = np.maximum(MIN_DETOUR_RATIO * self.graph.lengths[chosen], MIN_DETOUR_LENGTH * self.median)
-        detours = ways_around(rest, pairs, float(threshold.max(initial=0.0)))
+        detours = detour_lengths(rest, pairs, float(threshold.max(initial=0.0)))
         return chosen[detours > threshold]
 
 
@@ -211,7 +195,7 @@ def _spanning(graph: NeighborGraph, rows: IntArray, reverse: IntArray) -> Array:
     return in_tree | in_tree[reverse]
 
 
-def ways_around(rest: NeighborGraph, pairs: IntArray, limit: float) -> FloatArray:
+def detour_lengths(rest: NeighborGraph, pairs: IntArray, limit: float) -> FloatArray:
     """Return the geodesic distances of pairs, infinite beyond the limit."""
     matrix = rest.to_sparse()
     sources, source_of = np.unique(pairs[:, 0], return_inverse=True)
@@ -232,73 +216,55 @@ def affected_share(graph: NeighborGraph, rest: NeighborGraph, run: Run) -> float
     return float(np.mean((after > MIN_LONGER * before)[np.isfinite(before) & (before > 0)]))
 
 
-# Edge betweenness: how many shortest paths go over each edge of a neighbor graph, and which carry the most.
+class RefinedIndex(NeighborIndex):
+    """The index of a graph without short circuits: new points get no edges that jump across gaps either.
 
-MAX_FLOW_PATHS, MIN_FLOW_SOURCES = 1_000_000, 200
-"""Maximum number of paths: from all points if there are at most 1,000, otherwise from a random sample of them."""
-FLOW_ROUND_SHARE = 0.05
-"""Share of the edges removed for their betweenness before it is computed again: once the first short circuits are
-removed, paths use the next ones. With a tenth, half as many rolls of 300 points unfold."""
-MAX_FLOW_SHARE = 0.3
-"""Share of the edges removed in total, many times that of the short circuits: with a fifth some short circuits remain
-and hide others. Most edges are put back because their detours are short."""
-
-
-def edge_betweenness(graph: NeighborGraph, run: Run) -> FloatArray:
-    r"""Return the number of shortest paths that use each listed edge of a symmetric graph, in either direction.
-
-    One shortest path leads from each source to each point. In the tree of a source, the edge to a point carries one
-    path for each descendant of that point.
-
-    Notes
-    -----
-    References: choi2007, girvan2002. Choi and Choi count the paths through points, their total flow.
-
-    Examples
-    --------
-    >>> from scipy.sparse import diags_array
-    >>> path = diags_array([[1.0, 1.0], [1.0, 1.0]], offsets=[-1, 1], shape=(3, 3))
-    >>> edge_betweenness(NeighborGraph.from_sparse(path, symmetric=True), Run(0)).tolist()
-    [4.0, 4.0, 4.0, 4.0]
+    Neighbors four times as far from the nearest one along the ``sheet`` as from the new point are dropped.
     """
-    n, rows = graph.n_points, graph.rows().astype(np.int64)
-    keys, matrix = rows * n + graph.indices, graph.to_sparse()
-    order = np.argsort(keys)
-    flows = np.zeros(graph.n_edges)
-    count = min(n, max(MIN_FLOW_SOURCES, MAX_FLOW_PATHS // n))
-    sources = np.sort(Run(0, run.n_jobs).rng("betweenness").permutation(n)[:count])
-    for lo in range(0, count, max(1, MAX_FLOW_PATHS // n)):
-        lengths, predecessors = dijkstra(
-            matrix, indices=sources[lo : lo + max(1, MAX_FLOW_PATHS // n)], return_predecessors=True
+
+    def __init__(self, index: NeighborIndex, sheet: NeighborGraph, options: dict[str, Any]) -> None:
+        self.n_points, self.sparse, self.engine, self.rule = index.n_points, index.sparse, index.engine, index.rule
+        self.index, self.sheet, self.options = index, sheet, options
+
+    def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
+        """Return neighbors of new points as `NeighborIndex.query` does."""
+        neighbors, distances = self.index.query(X, run)
+        mask = _on_sheet(self.sheet, neighbors, distances)
+        # Dropped neighbors become padding, which has to be at the end of each list.
+        order = np.argsort(~mask, axis=1, kind="stable")
+        return (
+            np.take_along_axis(np.where(mask, neighbors, -1), order, axis=1),
+            np.take_along_axis(np.where(mask, distances, np.inf), order, axis=1),
         )
-        point, descendants = np.nonzero(predecessors >= 0)[1], _count_descendants(lengths, predecessors)
-        edge_keys = predecessors[predecessors >= 0].astype(np.int64) * n + point
-        flows += np.bincount(
-            order[np.searchsorted(keys, edge_keys, sorter=order)], descendants, minlength=graph.n_edges
-        )
-    reverse = order[np.searchsorted(keys, graph.indices * np.int64(n) + rows, sorter=order)]
-    return flows + flows[reverse]
+
+    def part(self, rows: Any, members: IntArray, run: Run) -> NeighborIndex:
+        """Return the index of ``members`` alone."""
+        return RefinedIndex(self.index.part(rows, members, run), self.sheet.subset(members), self.options)
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Notes of the search, and the number of removed edges."""
+        return {**super().notes, **self.options}
 
 
-def _count_descendants(lengths: FloatArray, predecessors: Array) -> FloatArray:
-    """Return for all points that a tree reaches, row by row, how many paths end at them or pass through them."""
-    count, tree = np.ones(lengths.shape), np.arange(len(lengths))
-    for point in np.argsort(-lengths, axis=1, kind="stable").T:  # the farthest first
-        parent = predecessors[tree, point]
-        has_parent = parent >= 0
-        count[tree[has_parent], parent[has_parent]] += count[tree[has_parent], point[has_parent]]
-    return count[predecessors >= 0]
+def without_short_circuits(sample: NeighborhoodData, run: Run) -> NeighborhoodData:
+    """Return a sample whose neighbor lists, graph and index have no short circuits."""
+    circuits = short_circuits(sample.graph, run)
+    sheet = circuits.removed_from(sample.graph)
+    index = RefinedIndex(sample.index, sheet, {"removed_short_circuits": len(circuits)})
+    return replace(sample, neighbors=circuits.removed_from(sample.neighbors), graph=sheet, index=index)
 
 
-def busiest_edges(graph: NeighborGraph, excluded: Array, run: Run) -> Array:
-    """Return a mask of the edges that carry the most shortest paths, removed in rounds; ``excluded`` ones never."""
-    selected = np.zeros(graph.n_edges, dtype=bool)
-    max_share = min(MAX_FLOW_SHARE, 1.0 - float(np.mean(excluded))) if graph.n_edges else 0.0
-    while selected.mean() < max_share:
-        remaining = np.flatnonzero(~selected)
-        flows = np.where(excluded[remaining], 0.0, edge_betweenness(graph.with_only(~selected), run))
-        highest = flows >= max(float(np.quantile(flows, 1.0 - FLOW_ROUND_SHARE)), 1.0)
-        if not highest.any():
-            break
-        selected[remaining[highest]] = True
-    return selected
+def _on_sheet(sheet: NeighborGraph, indices: IntArray, distances: FloatArray) -> Array:
+    """Return which neighbors of new points are not much farther along the sheet, from the nearest of them."""
+    row, column = np.nonzero(indices >= 0)
+    if not len(row):
+        return indices >= 0
+    nearest = np.argmin(distances, axis=1)
+    anchors = indices[np.arange(len(indices)), nearest]
+    pairs = np.column_stack([anchors[row], indices[row, column]])
+    limit = MIN_DETOUR_RATIO * distances[row, column]
+    detours = detour_lengths(sheet, pairs, float(limit.max())) + distances[row, nearest[row]]
+    mask = np.zeros(indices.shape, dtype=bool)
+    mask[row, column] = (detours <= limit) | (column == nearest[row])
+    return mask

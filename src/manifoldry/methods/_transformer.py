@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manifoldry._core import check
-from manifoldry._core.arrays import on_host, refuse_iterator
+from manifoldry._core.arrays import check_not_iterator, on_host
 from manifoldry._core.parameters import PositiveInt, check_parameters
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry.data._models import save_estimator
 from manifoldry.graph._search import NeighborIndex, NeighborRule
+from manifoldry.methods._base._estimator import Estimator
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -53,7 +53,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     Notes
     -----
     As in scikit-learn every row lists ``n_neighbors + 1`` points in ascending order of distance: a fitted one itself
-    first, with a stored zero; a new one one more than asked for, so that estimators may count the point itself or not.
+    first, with a stored zero; a new one has one more neighbor, so that estimators may count the point itself or not.
 
     Examples
     --------
@@ -79,29 +79,29 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None) -> csr_matrix:  # noqa: ARG002
         """Return the graph of the rows of ``X`` among themselves."""
         rows, run = self._fit_rows(X)
-        found = self._index.graph(rows, run)
-        n, k = found.n_points, self.n_neighbors
-        indices = np.column_stack([np.arange(n), found.indices.reshape(n, k)])
-        return _sparse(indices, np.column_stack([np.zeros(n), found.lengths.reshape(n, k)]), n)
+        graph = self._index.graph(rows, run)
+        n, k = graph.n_points, self.n_neighbors
+        indices = np.column_stack([np.arange(n), graph.indices.reshape(n, k)])
+        return _sparse(indices, np.column_stack([np.zeros(n), graph.lengths.reshape(n, k)]), n)
 
     def transform(self, X: Any) -> csr_matrix:
         """Return the graph from the rows of ``X`` to the fitted ones, shape (n_new, n_samples_fit_)."""
         check_is_fitted(self, "n_samples_fit_")
-        refuse_iterator(X, "X")
+        check_not_iterator(X, "X")
         rows = validate_data(self, on_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         width = min(self.n_neighbors + 1, self.n_samples_fit_)
         indices, distances = self._index.widened(width).query(rows, Run(self.random_state, self.n_jobs))
         return _sparse(indices, distances, self.n_samples_fit_)
 
-    save = save_estimator
+    save = Estimator.save
 
     def _fit_rows(self, X: Any) -> tuple[Any, Run]:
         check_parameters(self)
         check.metric(self.metric, ())
-        refuse_iterator(X, "X")
+        check_not_iterator(X, "X")
         kinds = [np.float64, np.float32]
         rows = validate_data(self, on_host(X), accept_sparse="csr", dtype=kinds, ensure_min_samples=2, copy=True)
-        check.integers_kept(X, rows)
+        check.check_integer_precision(X, rows)
         rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
         run = Run(self.random_state, self.n_jobs)
         self._index = NeighborIndex(rows, rule.resolve(rows.shape[0]), run)

@@ -11,7 +11,14 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from manifoldry import LaplacianEigenmaps
 from manifoldry._core.run import Run
-from manifoldry._numerics.extension.components import GAP_SHARE, MIN_ROOMY_SHARE, Apart, LonePoint, Piece, side_by_side
+from manifoldry._numerics.extension.components import (
+    GAP_SHARE,
+    MIN_ROOMY_SHARE,
+    ComponentExtension,
+    SeparateComponents,
+    SinglePointExtension,
+    side_by_side,
+)
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 
@@ -73,20 +80,20 @@ def test_pieces_are_left_as_they_were():
 
 def test_a_component_of_few_dimensions_is_padded():
     X = np.arange(12.0).reshape(4, 3)
-    placed = Piece(Times(2.0, 1), None, 3)(X, Run(0))
+    placed = ComponentExtension(Times(2.0, 1), None, 3)(X, Run(0))
     np.testing.assert_array_equal(placed, np.column_stack([2 * X[:, 0], np.zeros((4, 2))]))
 
 
 def test_a_component_of_a_table_sees_its_own_columns():
     D = np.arange(20.0).reshape(4, 5)
-    placed = Piece(Times(1.0, 2), np.array([1, 4]), 2)(D, Run(0))
+    placed = ComponentExtension(Times(1.0, 2), np.array([1, 4]), 2)(D, Run(0))
     np.testing.assert_array_equal(placed, D[:, [1, 4]])
-    sparse = Piece(lambda X, _run: X.toarray(), np.array([1, 4]), 2)(csr_array(D), Run(0))
+    sparse = ComponentExtension(lambda X, _run: X.toarray(), np.array([1, 4]), 2)(csr_array(D), Run(0))
     np.testing.assert_array_equal(sparse, D[:, [1, 4]])
 
 
 def test_a_lone_point_takes_every_newcomer_to_itself():
-    np.testing.assert_array_equal(LonePoint(2)(np.ones((3, 7)), Run(0)), np.zeros((3, 2)))
+    np.testing.assert_array_equal(SinglePointExtension(2)(np.ones((3, 7)), Run(0)), np.zeros((3, 2)))
 
 
 def apart(seed=4):
@@ -98,9 +105,13 @@ def apart(seed=4):
     order = rng.permutation(36)
     X, label = X[order], label[order]
     index = NeighborIndex(X, NeighborRule(3).resolve(36), Run(0))
-    rules = [Piece(Times(1.0, 2), None, 2), Piece(Times(-1.0, 1), None, 2), LonePoint(2)]
+    rules = [
+        ComponentExtension(Times(1.0, 2), None, 2),
+        ComponentExtension(Times(-1.0, 1), None, 2),
+        SinglePointExtension(2),
+    ]
     shifts = [np.zeros(2), np.array([7.0, 1.0]), np.array([-3.0, 5.0])]
-    return Apart(index, label, rules, shifts), X, label, centers
+    return SeparateComponents(index, label, rules, shifts), X, label, centers
 
 
 def test_new_points_go_to_the_component_of_their_nearest_old_point():
@@ -122,11 +133,11 @@ def test_new_points_go_to_the_component_of_their_nearest_old_point():
 
 def test_on_a_given_graph_edges_tell_the_component_and_no_edge_means_no_place():
     label = np.array([0, 0, 1, 1, 2])
-    rules = [Piece(lambda X, _run: X.toarray()[:, :1], members, 2) for members in ([0, 1], [2, 3])]
-    extension = Apart(
+    rules = [ComponentExtension(lambda X, _run: X.toarray()[:, :1], members, 2) for members in ([0, 1], [2, 3])]
+    extension = SeparateComponents(
         NeighborIndex.of_graph(5),
         label,
-        [*rules, LonePoint(2)],
+        [*rules, SinglePointExtension(2)],
         [np.zeros(2), np.ones(2), np.full(2, 9.0)],
     )
     edges = csr_array(([3.0, 0.5, 0.25, 4.0], ([0, 1, 3, 3], [0, 2, 4, 2])), shape=(4, 5))

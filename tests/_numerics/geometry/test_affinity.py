@@ -59,7 +59,7 @@ def test_automatic_bandwidth_is_the_median_or_that_of_an_isolated_point():
     common, own = by_definition(graph)
     found = automatic_bandwidth(graph)
     assert found.common == pytest.approx(common, rel=1e-13)
-    np.testing.assert_allclose(found.own, own, rtol=1e-13)
+    np.testing.assert_allclose(found.values, own, rtol=1e-13)
     assert 0 < found.isolated == np.count_nonzero(own > common) < len(own) / 2
 
 
@@ -71,20 +71,22 @@ def test_an_outlier_changes_no_bandwidth_but_its_own():
         for rows in (X, np.vstack([X, [far, 0.0]])):
             found.append(automatic_bandwidth(neighbor_graph(rows, NeighborRule(10).resolve(len(rows)), Run())[0]))
         assert found[1].common == pytest.approx(found[0].common, rel=0.01)
-        np.testing.assert_allclose(found[1].own[:400], found[0].own, rtol=0.01)
-        assert found[1].own[400] == pytest.approx(far / np.sqrt(2) / ISOLATION, rel=0.05)
+        np.testing.assert_allclose(found[1].values[:400], found[0].values, rtol=0.01)
+        assert found[1].values[400] == pytest.approx(far / np.sqrt(2) / ISOLATION, rel=0.05)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_automatic_bandwidth_of_tiny_and_huge_lengths(size):
     _, graph = sample_graph()
     resized = NeighborGraph(graph.indptr, graph.indices, graph.lengths * size, symmetric=True)
-    np.testing.assert_allclose(automatic_bandwidth(resized).own, size * automatic_bandwidth(graph).own, rtol=1e-12)
+    np.testing.assert_allclose(
+        automatic_bandwidth(resized).values, size * automatic_bandwidth(graph).values, rtol=1e-12
+    )
 
 
 def test_local_bandwidths_of_equal_steps_are_the_automatic_one():
     ring = symmetrize(NeighborGraph.from_rows((np.arange(9)[:, None] + 1) % 9, np.full((9, 1), 0.3)))
-    np.testing.assert_allclose(local_bandwidths(ring).own, automatic_bandwidth(ring), rtol=1e-14)
+    np.testing.assert_allclose(local_bandwidths(ring).values, automatic_bandwidth(ring), rtol=1e-14)
 
 
 def test_affinities_follow_the_edges():
@@ -102,7 +104,7 @@ def test_affinities_follow_the_edges():
 def test_affinities_of_local_bandwidths():
     X, graph = sample_graph()
     s = local_bandwidths(graph)
-    expected = np.exp(-(cdist(X, X) ** 2) / (2 * np.outer(s.own, s.own)))
+    expected = np.exp(-(cdist(X, X) ** 2) / (2 * np.outer(s.values, s.values)))
     np.testing.assert_allclose(complete_affinity(cdist(X, X), s).matrix, expected, rtol=1e-10)
     W = graph_affinity(graph, s).matrix.toarray()
     np.testing.assert_allclose(W[W > 0], expected[W > 0], rtol=1e-10)

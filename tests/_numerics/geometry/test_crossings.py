@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from manifoldry import datasets
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry.edges import tangent_planes, without_crossings
+from manifoldry._numerics.geometry.edges import tangent_planes, without_off_surface_edges
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
@@ -42,21 +42,21 @@ def hairpin(extra):
 def test_edges_between_two_sheets_are_cut_and_no_others(extra):
     X, true, crossed = hairpin(extra)
     assert len(edges(crossed)) == len(edges(true)) + 2 * extra
-    assert edges(without_crossings(X, crossed, 2, Run(0, 1))) == edges(true)
+    assert edges(without_off_surface_edges(X, crossed, 2, Run(0, 1))) == edges(true)
 
 
 def test_the_only_way_between_two_parts_is_kept():
     X, _, crossed = hairpin(1)
     ends = np.column_stack([crossed.rows(), crossed.indices])
     bent = (ends // 4 >= 17).any(axis=1) & (ends // 4 <= 22).any(axis=1)
-    parted = crossed.with_only(~bent)
-    assert edges(without_crossings(X, parted, 2, Run(0, 1))) == edges(parted)
+    parted = crossed.with_edges_where(~bent)
+    assert edges(without_off_surface_edges(X, parted, 2, Run(0, 1))) == edges(parted)
 
 
 def test_points_that_fill_more_dimensions_lose_no_edge():
     X = np.random.default_rng(0).normal(size=(200, 6))
     graph = symmetrize(neighbor_graph(X, NeighborRule(8).resolve(200), Run(0, 1))[0], "or")
-    assert without_crossings(X, graph, 2, Run(0, 1)) is graph
+    assert without_off_surface_edges(X, graph, 2, Run(0, 1)) is graph
 
 
 def test_planes_are_those_of_a_plane():
@@ -72,6 +72,6 @@ def test_the_unit_and_the_origin_do_not_matter():
     X = datasets.swiss_roll(300, random_state=3).X
     graph = symmetrize(neighbor_graph(X, NeighborRule(10).resolve(300), Run(0, 1))[0], "or")
     there = NeighborGraph(graph.indptr, graph.indices, 2.0**20 * graph.lengths, symmetric=True)
-    found = without_crossings(X, graph, 2, Run(0, 1))
-    assert edges(found) == edges(without_crossings(2.0**20 * X, there, 2, Run(0, 1)))
+    found = without_off_surface_edges(X, graph, 2, Run(0, 1))
+    assert edges(found) == edges(without_off_surface_edges(2.0**20 * X, there, 2, Run(0, 1)))
     assert found.n_edges < graph.n_edges

@@ -11,7 +11,7 @@ from manifoldry._core.values import NeighborGraph
 from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
 from manifoldry._numerics.geometry.tangent import hessian_form, tangent_form, tangents, true_scale
 from manifoldry._numerics.geometry.weights import alignment, barycentric, convex, reconstruction
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 
 
 def points(n=80, columns=5, seed=0):
@@ -21,13 +21,13 @@ def points(n=80, columns=5, seed=0):
 def with_distances(sample):
     X = sample.X
     D = np.sqrt(((X[:, None] - X) ** 2).sum(-1))
-    return Sample(D, sample.neighbors, sample.graph, sample.index, pairwise=True)
+    return NeighborhoodData(D, sample.neighbors, sample.graph, sample.index, pairwise=True)
 
 
 def test_stacks_hold_every_list_once():
     sample = sample_of(points(), radius=1.8)
     seen = {}
-    for stack in stacks(sample.neighbors, 5, own=True):
+    for stack in stacks(sample.neighbors, 5, with_center=True):
         for center, members in zip(stack.centers, stack.members, strict=True):
             assert members[0] == center
             seen[int(center)] = set(members[1:].tolist())
@@ -37,7 +37,7 @@ def test_stacks_hold_every_list_once():
 @pytest.mark.parametrize("about_center", [True, False])
 def test_local_inner_products_from_rows_and_from_distances(about_center):
     sample = sample_of(points(), 7)
-    (stack,) = stacks(sample.neighbors, 5, own=not about_center)
+    (stack,) = stacks(sample.neighbors, 5, with_center=not about_center)
     rows, given = (local_grams(s, stack, about_center=about_center) for s in (sample, with_distances(sample)))
     np.testing.assert_allclose(rows, given, atol=1e-12)
     members = sample.X[stack.members[3]]
@@ -165,8 +165,8 @@ def test_true_scale_undoes_an_affine_map():
 
 def test_an_isolated_point_has_no_list():
     graph = NeighborGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.array([1.0, 1.0]))
-    assert [stack.centers.tolist() for stack in stacks(graph, 1, own=False)] == [[0, 1]]
-    assert isinstance(next(stacks(graph, 1, own=True)), Stack)
+    assert [stack.centers.tolist() for stack in stacks(graph, 1, with_center=False)] == [[0, 1]]
+    assert isinstance(next(stacks(graph, 1, with_center=True)), Stack)
 
 
 def test_no_rows_of_a_sparse_matrix_keep_their_columns():

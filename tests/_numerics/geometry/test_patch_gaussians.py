@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
 from manifoldry._core.run import Run
-from manifoldry._numerics.geometry.patch_gaussians import DIVERGENCES, LocalGaussians, PatchPair
+from manifoldry._numerics.geometry.edges import DIVERGENCES, LocalGaussians, PatchPair
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 RUN = Run(0, 1)
@@ -111,23 +111,3 @@ def test_two_gaussians_on_the_line():
     np.testing.assert_allclose(pair.length("kl") ** 2, kl, rtol=1e-12)
     np.testing.assert_allclose(pair.length("hellinger") ** 2, hellinger, rtol=1e-12)
     np.testing.assert_allclose(pair.length("bhattacharyya") ** 2, -np.log(1 - hellinger), rtol=1e-12)
-
-
-@pytest.mark.parametrize("pairwise", [False, True])
-def test_the_patch_of_a_new_point_is_it_and_its_neighbors(pairwise):
-    X = np.random.default_rng(5).normal(size=(41, 4))
-    known, new = X[:40], X[40:]
-    index = neighbor_graph(known, NeighborRule(6).resolve(40), RUN)[1]
-    neighbors, _ = index.query(new, RUN)
-    D = cdist(X, X)
-    gaussians = LocalGaussians.of(D[:40, :40] if pairwise else known, lists_of(known, 6), RUN, pairwise=pairwise)
-    found = gaussians.lengths_of_new(D[40:, :40] if pairwise else new, neighbors, np.array([-1]), "kl")
-    lists = lists_of(known, 6)
-    rows = [np.r_[i, lists.row(i)[0]] for i in range(40)] + [np.r_[40, neighbors[0]]]
-    means = [X[row].mean(axis=0) for row in rows]
-    S = [np.cov(X[row].T, bias=True) + gaussians.noise * np.eye(4) for row in rows]
-    for j, length in zip(neighbors[0], found[0], strict=True):
-        away = means[j] - means[40]
-        inverses = np.linalg.inv(S[j]), np.linalg.inv(S[40])
-        both = np.trace(inverses[0] @ S[40] + inverses[1] @ S[j]) - 8 + away @ (inverses[0] + inverses[1]) @ away
-        np.testing.assert_allclose(length**2, both / 2, rtol=1e-10)

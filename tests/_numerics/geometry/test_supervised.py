@@ -9,7 +9,7 @@ from manifoldry._core.run import Run
 from manifoldry._numerics.geometry.affinity import harmonic
 from manifoldry._numerics.geometry.supervised import lengthened, supervised_lists, with_targets
 from manifoldry.graph._operations import components, symmetrize
-from manifoldry.graph._sample import Sample, Targets
+from manifoldry.graph._sample import NeighborhoodData, Targets
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 N, K = 60, 5
@@ -27,7 +27,7 @@ def sample_of(X, **rule):
     run = Run(0, 1)
     lists, index = neighbor_graph(X, NeighborRule(**rule).resolve(X.shape[0]), run)
     pairwise = rule.get("metric") == "precomputed"
-    return Sample(X, lists, symmetrize(lists), index, pairwise)
+    return NeighborhoodData(X, lists, symmetrize(lists), index, pairwise)
 
 
 def nearest_of_all(D, k):
@@ -123,7 +123,7 @@ def test_radius_bounds_the_length_with_the_targets():
 def test_a_graph_keeps_its_edges_and_changes_their_lengths():
     X, labels, known = labeled(5, unknown=0.0)
     given = sample_of(X, n_neighbors=K).graph
-    sample = Sample(None, given, given, sample_of(X, n_neighbors=K).index)
+    sample = NeighborhoodData(None, given, given, sample_of(X, n_neighbors=K).index)
     told = with_targets(sample, Targets(labels[:, None], known, True, 0.5), "or", True, Run(0, 1))
     assert np.array_equal(told.graph.to_sparse().toarray() > 0, given.to_sparse().toarray() > 0)
     across = labels[:, None] != labels

@@ -10,9 +10,10 @@ from manifoldry._core.values import Stop
 from manifoldry._numerics.patches.overlaps import find_overlaps, matching_form
 from manifoldry._numerics.patches.rigid import PairConstraints, RigidPatches
 from manifoldry._numerics.procrustes import rigid_fit
-from manifoldry._numerics.semidefinite import place, systems
+from manifoldry._numerics.semidefinite import newton
 from manifoldry._numerics.semidefinite.frames import tangent_basis
-from manifoldry._numerics.semidefinite.systems import AugmentedLagrangian
+from manifoldry._numerics.semidefinite.newton import AugmentedLagrangian, LagrangianProblem
+from manifoldry._numerics.semidefinite.staircase import place
 from manifoldry.methods.unfolding._align_patches import N_MEAN_POINTS, _stretched
 
 
@@ -262,7 +263,7 @@ def test_conjugate_gradients_and_factors_find_the_same_place(monkeypatch):
     pairs = np.array([[i, (i + 5) % 14] for i in range(14)])
     bounds = (pairs, 0.9 * lengths(X, pairs))
     by_factor = align_patches(patches, upper_bounds=bounds)
-    monkeypatch.setattr(systems, "MAX_FACTORED_ROW", 0)
+    monkeypatch.setattr(newton, "MAX_FACTORED_ROW", 0)
     by_gradients = align_patches(patches, upper_bounds=bounds)
     assert by_factor.certificate.optimal
     assert by_gradients.certificate.optimal
@@ -284,7 +285,7 @@ def constrained(seed, columns):
     return lagrangian, rigid.layout, V, rng
 
 
-def test_the_derivatives_of_the_lagrangian_are_those_of_differences():
+def test_the_derivatives_of_the_lagrangian_are_those_of_differences(monkeypatch):
     lagrangian, layout, V, rng = constrained(9, 3)
     Z = rng.standard_normal(V.shape)
     h = 1e-5
@@ -298,15 +299,14 @@ def test_the_derivatives_of_the_lagrangian_are_those_of_differences():
     def gradient(U):
         return lagrangian.matrix(lagrangian.next_multipliers(U)) @ U
 
-    hessian = lagrangian.matrix(multipliers) @ Z + lagrangian.penalty_product(V, multipliers)(Z)
+    factored = LagrangianProblem(lagrangian, layout, V).system(V)
+    monkeypatch.setattr(newton, "MAX_FACTORED_ROW", 0)
+    iterative = LagrangianProblem(lagrangian, layout, V).system(V)
+    hessian = iterative.product(Z) + layout.multipliers(V, gradient(V)) @ Z
     np.testing.assert_allclose(hessian, (gradient(V + h * Z) - gradient(V - h * Z)) / (2 * h), rtol=1e-5, atol=1e-6)
     basis = tangent_basis(layout, V)
-    applied = (
-        basis.T @ lagrangian.penalty_product(V, multipliers)((basis @ np.ones(basis.shape[1])).reshape(V.shape)).ravel()
-    )
-    np.testing.assert_allclose(
-        lagrangian.penalty_hessian(V, multipliers, basis) @ np.ones(basis.shape[1]), applied, atol=1e-12
-    )
+    applied = basis.T @ iterative.product((basis @ np.ones(basis.shape[1])).reshape(V.shape)).ravel()
+    np.testing.assert_allclose(factored.matrix @ np.ones(basis.shape[1]), applied, atol=1e-12)
 
 
 # Left and right

@@ -16,8 +16,9 @@ from manifoldry._numerics.patches.atlas import (
     loose_patches,
     voronoi_atlas,
 )
-from manifoldry._numerics.patches.cover import Membership, find_cells, without_cells
+from manifoldry._numerics.patches.cover import Membership, cells_around, find_cells
 from manifoldry._numerics.patches.overlaps import find_overlaps
+from manifoldry._numerics.patches.restarts import Trial
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
@@ -67,7 +68,7 @@ def test_patches_of_a_plane_change_nothing():
     atlas = voronoi_atlas(X, graph, 10, charting(), Run(0, 1))
     assert atlas.distortion < 1e-10
     assert (atlas.members.n_points, atlas.charts.n_patches) == (400, atlas.cover.n_patches)
-    chosen, history = choose_atlas(X, graph, charting(), Run(0, 1))
+    chosen, history = choose_atlas(X, Trial(0, graph), charting(), Run(0, 1))
     assert len(history) == 1  # the first number of patches is enough
     assert chosen.distortion < 1e-10
 
@@ -81,12 +82,12 @@ def rolled(n, seed):
 def test_a_roll_gets_more_patches_until_its_edges_are_kept():
     X = rolled(1500, 3)
     graph, _ = graph_and_index(X)
-    chosen, history = choose_atlas(X, graph, charting(), Run(0, 1))
+    chosen, history = choose_atlas(X, Trial(0, graph), charting(), Run(0, 1))
     distortions = [change for _, change in history]
     assert history[0][0] < chosen.charts.n_patches
     assert chosen.distortion == min(distortions)
     assert chosen.distortion < 2 * DISTORTION_TOL
-    flat, _ = choose_atlas(X, graph, charting(kind="flat"), Run(0, 1))
+    flat, _ = choose_atlas(X, Trial(0, graph), charting(kind="flat"), Run(0, 1))
     assert flat.charts.n_patches >= chosen.charts.n_patches
     assert flat.distortion > chosen.distortion
 
@@ -94,7 +95,7 @@ def test_a_roll_gets_more_patches_until_its_edges_are_kept():
 def test_a_callback_that_asks_to_stop_gets_the_patches_so_far():
     X = rolled(800, 4)
     graph, _ = graph_and_index(X)
-    chosen, history = choose_atlas(X, graph, charting(), Run(0, 1, callback=lambda _: True))
+    chosen, history = choose_atlas(X, Trial(0, graph), charting(), Run(0, 1, callback=lambda _: True))
     assert len(history) == 1
     assert chosen.charts.n_patches == history[0][0]
 
@@ -130,7 +131,7 @@ def test_patches_that_nothing_holds_are_loose_unless_they_are_many():
     left = cells.centers[:, 0] < 0.5  # two halves, neither of them small
     halves = replace(atlas, overlaps=overlaps[left[overlaps.first] == left[overlaps.second]])
     assert not loose_patches(halves, cells.labels, graph).any()
-    fewer = without_cells(X, graph, cells, np.arange(len(cells.centers)) == 7, Run(0, 1))
+    fewer = cells_around(X, graph, np.delete(cells.centers, 7, axis=0), Run(0, 1))
     others = np.delete(cells.centers, 7, axis=0)
     nearest = np.argmin(np.linalg.norm(X[:, None] - others, axis=2), axis=1)
     assert np.array_equal(fewer.labels, nearest)

@@ -21,7 +21,7 @@ def sheets(gap, side=15):
 @pytest.mark.parametrize("columns", [3, 11])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_nearest_center_is_the_nearest(columns, n_jobs, monkeypatch):
-    monkeypatch.setattr("manifoldry._numerics.patches.cover.BLOCK_ENTRIES", 60)
+    monkeypatch.setattr("manifoldry._numerics.patches.cover.MAX_STACK_ENTRIES", 60)
     rng = np.random.default_rng(columns)
     X, centers = rng.normal(size=(80, columns)), rng.normal(size=(9, columns))
     expected = np.linalg.norm(X[:, None] - centers, axis=2).argmin(axis=1)

@@ -1,11 +1,15 @@
 """Covers: every point belongs somewhere, weights fade out where a patch ends, and blocks do not matter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
 from manifoldry._numerics.patches.cover import ListedCover, Membership, VoronoiCover, expanded
+from manifoldry._numerics.patches.layout import at_home
+from manifoldry._numerics.patches.overlaps import AlignedPatches
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 
@@ -86,7 +90,7 @@ def test_blocks_threads_and_single_points_give_the_same_members(columns, monkeyp
     whole = weights_of(cover.members(X, Run(0, 1)), 6)
     alone = np.concatenate([weights_of(cover.members(x[None], Run(0, 1)), 6) for x in X])
     np.testing.assert_allclose(alone, whole, atol=1e-12)
-    monkeypatch.setattr("manifoldry._numerics.patches.cover.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("manifoldry._numerics.patches.cover.MAX_STACK_ENTRIES", 100)
     for n_jobs in (1, 2):
         np.testing.assert_allclose(weights_of(cover.members(X, Run(0, n_jobs)), 6), whole, atol=1e-12)
 
@@ -96,7 +100,7 @@ def test_growing_only_adds_members():
     cover = VoronoiCover(rng.normal(size=(6, 2)), everyone(6), 0.2)
     X = rng.normal(size=(300, 2))
     before = weights_of(cover.members(X, Run(0, 1)), 6)
-    after = weights_of(cover.grown(2.0).members(X, Run(0, 1)), 6)
+    after = weights_of(replace(cover, overlap=0.4).members(X, Run(0, 1)), 6)
     assert (after >= before).all()
     assert np.count_nonzero(after) > np.count_nonzero(before)
 
@@ -127,7 +131,7 @@ def test_joined_blocks_are_the_whole():
 def test_heaviest_patch_and_home():
     members, dense = membership()
     np.testing.assert_array_equal(members.heaviest(), dense.argmax(axis=1))
-    home = members[members.at_home(np.array([0, 1, 0]))]
+    home, _ = at_home(members, AlignedPatches(np.zeros((3, 0, 0)), np.zeros((3, 0)), np.array([0, 1, 0])))
     np.testing.assert_array_equal(weights_of(home, 3), [[0.5, 0, 0.2], [0, 1.0, 0], [0.3, 0, 0.9], [0, 0.7, 0]])
 
 

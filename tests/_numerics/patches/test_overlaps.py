@@ -17,7 +17,7 @@ def random_patches(seed, n=40, c=6, r=2, chance=0.4):
     return members, rng.normal(size=(len(members.points), r))
 
 
-def entries_of(members):
+def sampled_entries(members):
     """Return for every patch the entry of each of its points."""
     found = {}
     for entry, (point, patch) in enumerate(zip(members.points.tolist(), members.patches.tolist(), strict=True)):
@@ -27,7 +27,7 @@ def entries_of(members):
 
 def shared(members, f):
     """Return for every pair of patches that share points their coordinates in both charts."""
-    held = entries_of(members)
+    held = sampled_entries(members)
     pairs = {}
     for i in held:
         for j in held:
@@ -65,7 +65,7 @@ def test_patches_without_shared_points_have_no_overlaps():
     overlaps = find_overlaps(members, np.ones((6, 2)), 2)
     assert len(overlaps) == 0
     assert patch_components(overlaps, 2).tolist() == [0, 1]
-    assert overlaps.firm(np.array([2, 2])).shape == (0,)
+    assert overlaps.well_conditioned(np.array([2, 2])).shape == (0,)
 
 
 @pytest.mark.parametrize("sizes", [[2] * 6, [2, 1, 0, 2, 1, 2]])
@@ -131,12 +131,12 @@ def test_tightness_tells_hinges_from_sheets():
     overlaps = two_patches(sheet, turn)
     # The singular values of a covariance do not change if one chart is turned.
     np.testing.assert_allclose(overlaps.tightness(sizes), values[1] / values[0], rtol=1e-10)
-    assert overlaps.firm(sizes).all()
+    assert overlaps.well_conditioned(sizes).all()
     hinge = np.outer(rng.normal(size=30), [1.0, 2.0])
-    assert not two_patches(hinge, turn).firm(sizes).any()
-    assert two_patches(hinge, turn).firm(np.array([1, 2])).all()  # a curve needs no more
-    assert not two_patches(sheet[:2], turn).firm(sizes).any()  # fewer than r + 1 points
-    assert two_patches(sheet[:1], turn).firm(np.array([0, 2])).all()  # a single point is where it is
+    assert not two_patches(hinge, turn).well_conditioned(sizes).any()
+    assert two_patches(hinge, turn).well_conditioned(np.array([1, 2])).all()  # a curve needs no more
+    assert not two_patches(sheet[:2], turn).well_conditioned(sizes).any()  # fewer than r + 1 points
+    assert two_patches(sheet[:1], turn).well_conditioned(np.array([0, 2])).all()  # a single point is where it is
 
 
 def test_thin_overlaps_hold_what_no_firm_one_does():
@@ -145,10 +145,10 @@ def test_thin_overlaps_hold_what_no_firm_one_does():
     strip = rng.normal(size=(300, 2)) @ np.diag([1.0, 0.01])  # tightness 1e-4
     sizes = np.array([2, 2])
     thin = two_patches(strip, turn)
-    assert not thin.firm(sizes).any()
-    assert thin.holding(sizes).all()
+    assert not thin.well_conditioned(sizes).any()
+    assert thin.active(sizes).all()
     hinge = two_patches(strip * [1.0, 0.1], turn)  # tightness 1e-6: a line, as far as charts can tell
-    assert not hinge.holding(sizes).any()
+    assert not hinge.active(sizes).any()
     # Three patches in a row are held by two firm overlaps; a thin one between the ends adds nothing.
     shared = [rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), strip]
     pairs = [(0, 1), (1, 2), (0, 2)]
@@ -157,8 +157,8 @@ def test_thin_overlaps_hold_what_no_firm_one_does():
     members = Membership(np.repeat(np.arange(n), 2), patches, np.ones(2 * n), n)
     all_three = find_overlaps(members, np.repeat(np.concatenate(shared), 2, axis=0), 3)
     assert list(zip(all_three.first, all_three.second, strict=True)) == [(0, 1), (0, 2), (1, 2)]
-    assert all_three.holding(np.array([2, 2, 2])).tolist() == [True, False, True]
-    assert all_three[np.array([True, True, False])].holding(np.array([2, 2, 2])).all()
+    assert all_three.active(np.array([2, 2, 2])).tolist() == [True, False, True]
+    assert all_three[np.array([True, True, False])].active(np.array([2, 2, 2])).all()
 
 
 def test_components_follow_shared_points():

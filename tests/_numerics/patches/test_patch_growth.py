@@ -8,9 +8,9 @@ import pytest
 from manifoldry import IPA, datasets, metrics
 from manifoldry._core.run import Run
 from manifoldry._core.warnings import EmbeddingWarning
-from manifoldry._numerics.patches.layout import BlockOverlaps
+from manifoldry._numerics.patches.layout import ChunkOverlaps
 from manifoldry._numerics.patches.overlaps import merged_overlaps
-from manifoldry.methods.unfolding._ipa_growth import placement_start
+from manifoldry.methods.unfolding._patches import placement_start
 
 MAX_ROLL_ERROR = 1e-5
 """Procrustes error, a share of the variance: 3e-9 to 5e-7 on rolls of 3,000 points in 5 or 10 batches, as by fits, and
@@ -63,7 +63,7 @@ def test_old_charts_stay_bit_for_bit_and_overlaps_are_sums_over_all_rows():
     assert atlas.charts.n_patches > c
     for name in ("means", "frames", "second_forms", "offsets", "residuals"):
         np.testing.assert_array_equal(getattr(atlas.charts, name)[:c], getattr(old, name))
-    work = BlockOverlaps(atlas.cover, atlas.charts, model.mean_)
+    work = ChunkOverlaps(atlas.cover, atlas.charts, model.mean_)
     parts = [work(rows, 0, Run(0, 1)) for rows in np.array_split(X, 4)]
     total = parts[0]
     for part in parts[1:]:

@@ -11,8 +11,8 @@ from manifoldry._numerics.patches.restarts import (
     MAX_INCONSISTENCY,
     N_HOPELESS_INIT,
     N_INCONSISTENCY_POINTS,
-    Contradiction,
-    least_contradicted,
+    InconsistencyScore,
+    best_restart,
     resolve_n_init,
     thinned,
     without_torn,
@@ -49,7 +49,7 @@ def in_loops(X, graph, Y):
 @pytest.mark.parametrize("unit", [1.0, 1e-9, 1e9])
 def test_isometric_layouts_are_not_contradicted_and_collapsed_ones_wholly(unit):
     X = unit * tilted(SHEET, 4)
-    measure = Contradiction.of(X, neighbors(X), RUN)
+    measure = InconsistencyScore.of(X, neighbors(X), RUN)
     turned = unit * SHEET @ [[0.6, 0.8], [0.8, -0.6]] + unit
     assert measure(turned) < 1e-6  # the nearest points lose digits to the shift
     assert measure(np.zeros((200, 2))) == 1.0
@@ -64,13 +64,13 @@ def test_contradictions_are_those_of_all_pairs():
     X[3] = X[4]  # coincident points have no ratio
     graph, Y = neighbors(X, 4), rng.normal(size=(35, 2))
     assert len(components(graph)) == 2
-    assert Contradiction.of(X, graph, RUN)(Y) == pytest.approx(in_loops(X, graph, Y), rel=1e-12)
+    assert InconsistencyScore.of(X, graph, RUN)(Y) == pytest.approx(in_loops(X, graph, Y), rel=1e-12)
 
 
 def test_the_compression_of_three_points_is_that_on_paper():
     """Of distances 1, 3, 2 the layout has 1, 1/2, 1/2: short by 0, 5/2, 3/2. Stretched layouts are not compressed."""
     X, Y = np.array([[0.0, 0], [1, 0], [3, 0]]), np.array([[0.0], [1.0], [0.5]])
-    measure = Contradiction.of(X, neighbors(X, 2), RUN)
+    measure = InconsistencyScore.of(X, neighbors(X, 2), RUN)
     assert measure.compression(Y) == pytest.approx(np.sqrt(8.5 / 1.5), rel=1e-12)
     assert measure.compression(X) == measure.compression(2 * X) == 0.0
     assert measure.compression(np.zeros((3, 2))) == 0.0  # no spread to compare with
@@ -84,14 +84,14 @@ def test_the_compression_of_a_roll_is_a_lower_bound_of_the_error(moved):
     Y = Z.copy()
     Y[:moved] = Z[rng.permutation(300)[:moved]]
     Y -= Y.mean(axis=0)
-    measure = Contradiction.of(roll.X, neighbors(roll.X), RUN)
+    measure = InconsistencyScore.of(roll.X, neighbors(roll.X), RUN)
     assert measure.compression(Z) < 1e-12
     assert 0 < measure.compression(Y) <= np.linalg.norm(Y - Z) / np.linalg.norm(Y)
 
 
 def test_the_unrolled_roll_is_not_contradicted_and_the_roll_seen_from_the_side_is():
     roll = datasets.swiss_roll(1500)
-    measure = Contradiction.of(roll.X, neighbors(roll.X), RUN)
+    measure = InconsistencyScore.of(roll.X, neighbors(roll.X), RUN)
     assert len(measure.points) == N_INCONSISTENCY_POINTS < 1500
     # Chords are shorter than arcs by (l / r)^2 / 24, with edges of about 2 on bends of 5 and more: below 1 %.
     assert measure(roll.truth) < MAX_INCONSISTENCY
@@ -111,7 +111,7 @@ def layouts(*stretches):
 
 def chosen(first, make, n_init, run=RUN, graph=None):
     graph = neighbors(SHEET) if graph is None else graph
-    return least_contradicted((1 - first) * SHEET, make, lambda Y: Y, SHEET, graph, n_init, run)
+    return best_restart((1 - first) * SHEET, make, lambda Y: Y, SHEET, graph, n_init, run)
 
 
 def test_a_layout_that_is_not_contradicted_is_taken_as_it_is():
@@ -158,7 +158,7 @@ def test_restarts_are_made_without_short_circuits():
         seen.append(trial)
         return np.zeros((120, 2))
 
-    found = least_contradicted(np.zeros((120, 2)), make, lambda Y: Y, X, graph, 2, RUN)
+    found = best_restart(np.zeros((120, 2)), make, lambda Y: Y, X, graph, 2, RUN)
     cut = seen[0].graph
     assert cut.n_edges == graph.n_edges - 2
     assert 115 not in cut.indices[cut.rows() == 55]

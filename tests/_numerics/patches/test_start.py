@@ -36,7 +36,7 @@ def error(Y, truth):
 )
 def test_sheets_begin_unrolled(make, settings, n, most, seed):
     sheet = make(n, random_state=seed, **settings)
-    Y = surface_layout(sheet.X, 2, Run(seed), only_surfaces=True)
+    Y, _ = surface_layout(sheet.X, 2, Run(seed), only_surfaces=True)
     assert Y is not None
     assert Y.shape == (n, 2)
     assert error(Y, sheet.truth) < most
@@ -66,7 +66,7 @@ NO_SHEETS = {
 @pytest.mark.parametrize("name", NO_SHEETS)
 def test_what_is_no_flat_surface_does_not_begin_as_one(name):
     X = NO_SHEETS[name]()
-    assert surface_layout(X, 2, Run(0), only_surfaces=True) is None
+    assert surface_layout(X, 2, Run(0), only_surfaces=True)[0] is None
     assert find_start("auto", X, _affinities(X), 2, Run(0), otherwise="random").kind == "random"
 
 
@@ -84,7 +84,7 @@ def test_the_unit_and_the_orientation_of_the_data_do_not_matter():
     sheet = datasets.swiss_roll(1200)
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
     for X in (1e-6 * sheet.X, 1e6 * sheet.X @ turn + 1e7):
-        assert error(surface_layout(X, 2, Run(0), only_surfaces=True), sheet.truth) < 5e-3
+        assert error(surface_layout(X, 2, Run(0), only_surfaces=True)[0], sheet.truth) < 5e-3
 
 
 def _affinities(X):

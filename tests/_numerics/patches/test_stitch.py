@@ -10,7 +10,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate
 from manifoldry._numerics.patches.cover import Membership
 from manifoldry._numerics.patches.overlaps import blend, find_overlaps, joint_certificate, stitch
-from manifoldry._numerics.semidefinite import place
+from manifoldry._numerics.semidefinite.staircase import place
 
 
 def figure_in_pieces(seed, c=6, r=2, n=120, groups=1):

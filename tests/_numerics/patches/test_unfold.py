@@ -18,7 +18,7 @@ def unfolded(X, n_components=2, n_cells=9, kind="curved", width=2):
     """Return atlas, unfolding, and the maps in and out."""
     graph = symmetrize(neighbor_graph(X, NeighborRule(8).resolve(len(X)), Run(0, 1))[0])
     atlas = voronoi_atlas(X, graph, n_cells, ChartOptions(width, kind, None, 0.3, False), Run(0, 1))
-    overlaps = atlas.overlaps[atlas.overlaps.firm(atlas.charts.sizes)]
+    overlaps = atlas.overlaps[atlas.overlaps.well_conditioned(atlas.charts.sizes)]
     stitched = stitch(overlaps, atlas.charts.sizes, Run(0, 1))
     found = unfold(atlas.members, atlas.coordinates, stitched, n_components)
     inward = PatchMap(atlas.cover, atlas.charts, found.stitched)

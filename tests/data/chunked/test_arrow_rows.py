@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import manifoldry
-from manifoldry.data._chunked import row_blocks
+from manifoldry.data._chunked import chunked_data
 from manifoldry.data._chunked.arrow import ParquetBatches
 
 pa = pytest.importorskip("pyarrow")
@@ -40,14 +40,14 @@ def written(X, tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.csv", "x.csv.gz", "x.npy", "several"])
 def test_every_file_gives_the_same_rows_and_samples_again_and_again(files, X, name):
-    blocks = row_blocks(files / name)
+    blocks = chunked_data(files / name)
     for _ in range(2):
         np.testing.assert_array_equal(np.concatenate(list(blocks)), X)
     assert blocks.n_rows == N
-    ((start, rest),) = blocks.blocks(blocks.block_rows)
+    ((start, rest),) = blocks.blocks(blocks.chunk_rows)
     assert start == 65_536
     np.testing.assert_array_equal(rest, X[65_536:])
-    expected = row_blocks(X).sample(50, np.random.default_rng(3))
+    expected = chunked_data(X).sample(50, np.random.default_rng(3))
     sample = blocks.sample(50, np.random.default_rng(3))
     np.testing.assert_array_equal(sample.numbers, expected.numbers)
     np.testing.assert_array_equal(sample.rows, expected.rows)
@@ -55,8 +55,8 @@ def test_every_file_gives_the_same_rows_and_samples_again_and_again(files, X, na
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "several"])
 def test_rows_are_counted_without_reading(files, name):
-    assert row_blocks(files / name).n_rows == N
-    assert row_blocks(files / "x.csv").n_rows is None
+    assert chunked_data(files / name).n_rows == N
+    assert chunked_data(files / "x.csv").n_rows is None
 
 
 def test_datasets_and_readers_go_directly_to_an_estimator(files, X):
@@ -64,7 +64,7 @@ def test_datasets_and_readers_go_directly_to_an_estimator(files, X):
     data = dataset.dataset(files / "several")
     model = manifoldry.PCA(n_components=2).fit(data)
     assert list(model.feature_names_in_) == ["a0", "a1", "a2"]
-    expected = np.concatenate(list(model.transform(row_blocks(X))))
+    expected = np.concatenate(list(model.transform(chunked_data(X))))
     np.testing.assert_array_equal(np.concatenate(list(model.transform(data))), expected)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(1000))
     placed = model.transform(reader)
@@ -88,17 +88,17 @@ def test_only_the_row_groups_that_are_needed_are_read(files, monkeypatch):
 
 
 def test_columns_are_chosen_by_name_and_type(files, tmp_path, X):
-    chosen = row_blocks(files / "named.parquet", columns=["a2", "a0"])
+    chosen = chunked_data(files / "named.parquet", columns=["a2", "a0"])
     np.testing.assert_array_equal(next(iter(chosen))[:9], X[:9, [2, 0]])
     single = pa.table(
         {"a": pa.array([1, 2, 3], pa.float32()), "v": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32()))}
     )
     parquet.write_table(single, tmp_path / "v.parquet")
-    blocks = row_blocks(tmp_path / "v.parquet")
+    blocks = chunked_data(tmp_path / "v.parquet")
     assert (blocks.dtype, blocks.feature_names) == (np.float32, ("a", "v_0", "v_1"))
     np.testing.assert_array_equal(next(iter(blocks)), [[1, 1, 2], [2, 3, 4], [3, 5, 6]])
     (tmp_path / "n.csv").write_text("a,b\n1,2\n3,4.5\n")  # the first line of b is whole
-    np.testing.assert_array_equal(next(iter(row_blocks(tmp_path / "n.csv"))), [[1, 2], [3, 4.5]])
+    np.testing.assert_array_equal(next(iter(chunked_data(tmp_path / "n.csv"))), [[1, 2], [3, 4.5]])
 
 
 def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
@@ -108,8 +108,8 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
     with pytest.raises(
         ValueError, match=r"Row 3 \(counted from 0\) of m.parquet has a missing value in column 'b'.*drop"
     ):
-        list(row_blocks(tmp_path / "m.parquet"))
-    blocks = row_blocks(tmp_path / "m.parquet", missing="drop")
+        list(chunked_data(tmp_path / "m.parquet"))
+    blocks = chunked_data(tmp_path / "m.parquet", missing="drop")
     np.testing.assert_array_equal(np.concatenate(list(blocks))[:, 1], values[~missing])
     ((_, rest),) = blocks.blocks(65_536)  # counted among those that are left
     np.testing.assert_array_equal(rest[:, 0], values[~missing][65_536:])
@@ -155,13 +155,13 @@ def test_what_cannot_be_read_is_an_error(files, tmp_path, name, columns, words):
     for kept in ("named.parquet", "x.parquet"):
         (folder / kept).write_bytes((files / kept).read_bytes())
     with pytest.raises((ValueError, FileNotFoundError), match=words):
-        list(row_blocks(folder / name, columns=columns))
+        list(chunked_data(folder / name, columns=columns))
 
 
 def test_a_late_word_is_named_with_its_column_among_chosen_ones(tmp_path):
     (tmp_path / "late.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 300 + "1,2,cheap,4\n")
     with pytest.raises(ValueError, match=r"late.csv: 'cheap' in column 'c' is not read as a number"):
-        list(row_blocks(tmp_path / "late.csv", columns=["b", "c"]).blocks())
+        list(chunked_data(tmp_path / "late.csv", columns=["b", "c"]).blocks())
     (tmp_path / "late.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 300 + "1,2,3\n")
     with pytest.raises(ValueError, match="line 302 has 3 fields, the first lines have 4"):
-        list(row_blocks(tmp_path / "late.csv", columns=["b", "c"]).blocks())
+        list(chunked_data(tmp_path / "late.csv", columns=["b", "c"]).blocks())

@@ -14,8 +14,8 @@ import pytest
 
 import manifoldry
 from helpers import DEADLINE
-from manifoldry._core import chunks as block_rows
-from manifoldry.data._chunked import row_blocks
+from manifoldry._core import chunks as chunk_rows
+from manifoldry.data._chunked import chunked_data
 from manifoldry.methods.unfolding import _ipa as ipa
 from mortal import die_once
 
@@ -40,7 +40,7 @@ METHODS = {
 def small():
     """Make some thousand rows more than a sample, in ten blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block_rows, "MAX_BLOCK_ROWS", BLOCK)
+        patch.setattr(chunk_rows, "MAX_CHUNK_ROWS", BLOCK)
         patch.setattr(ipa, "MAX_SAMPLE", SAMPLE)
         yield
 
@@ -91,7 +91,7 @@ def client(cluster):
 
 def fitted(name, rows):
     model = METHODS[name]()
-    model._blockwise = replace(model._blockwise, n_rows=SAMPLE)
+    model._chunk_support = replace(model._chunk_support, n_rows=SAMPLE)
     return model.fit(rows)
 
 
@@ -116,7 +116,7 @@ def streamed():
 
     def answer(name):
         if name not in known:
-            known[name] = in_memory(answers(name, row_blocks(np.array_split(X, 7))))
+            known[name] = in_memory(answers(name, chunked_data(np.array_split(X, 7))))
         return known[name]
 
     return answer
@@ -212,7 +212,7 @@ def test_dask_ml_maps_our_estimators_and_ours_take_its_arrays(client):
 def test_neighbor_lists_of_a_cluster_are_those_of_a_stream(client):
     wide = np.random.default_rng(0).standard_normal((1500, 20))
     for table, search in ((X, "exact"), (wide, "exact"), (wide, "approximate")):
-        wanted = manifoldry.neighbor_lists(row_blocks(table), 10, search=search)
+        wanted = manifoldry.neighbor_lists(chunked_data(table), 10, search=search)
         found = manifoldry.neighbor_lists(da.from_array(table, chunks=(999, -1)), 10, search=search)
         assert_same_bits(dask.compute(*found), wanted)
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 
 import manifoldry
 from helpers import among, make
-from manifoldry.data._chunked import as_blocks, row_blocks
+from manifoldry.data._chunked import as_chunked, chunked_data
 from manifoldry.methods._base._clusterer import Clusterer
 
 dask = pytest.importorskip("dask")
@@ -115,7 +115,7 @@ def test_chunks_of_unknown_size_and_without_rows():
 def test_sparse_chunks_stay_sparse(kind):
     X = np.where(np.random.default_rng(0).random((400, 30)) < 0.1, 1.0, 0.0) * np.arange(1, 31)
     rows = da.from_array(X, chunks=(150, 30)).map_blocks(kind, dtype=float)
-    assert issparse(row_blocks(rows).sample(50, np.random.default_rng(0)).rows)
+    assert issparse(chunked_data(rows).sample(50, np.random.default_rng(0)).rows)
     model = manifoldry.SparseRandomProjection(n_components=3).fit(rows)
     np.testing.assert_allclose(model.transform(rows).compute(), model.transform(X), atol=1e-12)
 
@@ -184,7 +184,7 @@ def words_of_other_collections():
 def test_other_collections_are_errors_before_any_work(number):
     collection, words = words_of_other_collections()[number]
     model = manifoldry.PCA(n_components=2).fit(ROLL)
-    for call in (model.fit, model.transform, model.fit_transform, as_blocks):
+    for call in (model.fit, model.transform, model.fit_transform, as_chunked):
         with pytest.raises(ValueError, match=words):
             call(collection)
 
@@ -207,7 +207,7 @@ def test_nothing_is_gathered_without_a_word():
 def test_the_map_is_shipped_once_and_tasks_have_names():
     width = 100_000
     model = manifoldry.PCA(n_components=2).fit(np.random.default_rng(0).standard_normal((20, width)))
-    map_alone = len(cloudpickle.dumps(model._map_alone("transform")))
+    map_alone = len(cloudpickle.dumps(model._strip_for_transform("transform")))
     assert map_alone > 2 * 8 * width
 
     def graph_of(n_blocks):

@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import manifoldry
-from manifoldry._core.chunks import Pairwise, merge_levels, rows_per_block
+from manifoldry._core.chunks import TreeReduction, merge_levels, rows_per_chunk
 from manifoldry._core.run import Run
-from manifoldry.data._chunked import as_blocks, row_blocks
+from manifoldry.data._chunked import as_chunked, chunked_data
 from manifoldry.data._chunked.sampling import KeyedRows, drawn_rows
 
 da = pytest.importorskip("dask.array")
@@ -24,11 +24,11 @@ def sources(X):
     """The same rows in five forms."""
     cuts = np.sort(np.random.default_rng(1).choice(len(X), 9, replace=False))
     return {
-        "array": row_blocks(X),
-        "function": row_blocks(lambda: iter(np.split(X, cuts))),
-        "list": row_blocks(np.split(X, cuts[:3])),
-        "iterator": row_blocks(iter(np.array_split(X, 4))),
-        "dask": row_blocks(da.from_array(X, chunks=(333, 7000))),
+        "array": chunked_data(X),
+        "function": chunked_data(lambda: iter(np.split(X, cuts))),
+        "list": chunked_data(np.split(X, cuts[:3])),
+        "iterator": chunked_data(iter(np.array_split(X, 4))),
+        "dask": chunked_data(da.from_array(X, chunks=(333, 7000))),
     }
 
 
@@ -42,7 +42,7 @@ def joined(a, b):
 
 
 def test_sums_are_the_same_bits_in_every_form(X):
-    assert rows_per_block(X.shape[1]) == 256  # four blocks
+    assert rows_per_chunk(X.shape[1]) == 256  # four blocks
     totals = {name: blocks.reduce(column_sums, joined, Run(0)) for name, blocks in sources(X).items()}
     for total, start, count in totals.values():
         assert (start, count) == (0, 1000)
@@ -80,7 +80,7 @@ def test_a_sample_of_more_rows_than_there_are_is_all_of_them(X):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 12, 31, 32, 33])
 def test_both_orders_of_merging_are_the_same(n):
-    pairwise = Pairwise(lambda a, b: (a, b))
+    pairwise = TreeReduction(lambda a, b: (a, b))
     for i in range(n):
         pairwise.add(i)
     assert pairwise.total() == merge_levels(list(range(n)), lambda a, b: (a, b))
@@ -97,7 +97,7 @@ def test_every_row_is_drawn_equally_often():
 
 def test_sparse_rows_stay_sparse(X):
     sparse = csr_array(np.where(X > 2, X, 0))
-    blocks = row_blocks(sparse)
+    blocks = chunked_data(sparse)
     parts = list(blocks)
     assert all(hasattr(part, "tocsr") for part in parts)
     assert abs(blocks.sample(5, np.random.default_rng(0)).rows).sum() > 0
@@ -106,7 +106,7 @@ def test_sparse_rows_stay_sparse(X):
 
 @pytest.mark.parametrize("method", [manifoldry.PCA, manifoldry.IncrementalPCA, manifoldry.IPA])
 def test_an_iterator_that_would_be_read_twice_is_refused_as_soon_as_that_is_known(method, monkeypatch):
-    monkeypatch.setattr("manifoldry._core.chunks.MAX_BLOCK_ROWS", 256)
+    monkeypatch.setattr("manifoldry._core.chunks.MAX_CHUNK_ROWS", 256)
     taken = []
     rng = np.random.default_rng(0)
     blocks = (taken.append(i) or rng.standard_normal((5000, 3)) for i in range(1000))
@@ -123,7 +123,7 @@ def test_an_iterator_of_any_length_is_enough_where_nothing_is_added_up():
 
 
 def test_an_iterator_is_read_once():
-    blocks = as_blocks(iter([np.ones((3, 2))]))
+    blocks = as_chunked(iter([np.ones((3, 2))]))
     assert sum(len(part) for part in blocks) == 3
     with pytest.raises(ValueError, match="read only once"):
         list(blocks)
@@ -141,18 +141,18 @@ def test_an_iterator_is_read_once():
 )
 def test_bad_chunks_are_errors(blocks, words):
     with pytest.raises(ValueError, match=words):
-        list(row_blocks(blocks))
+        list(chunked_data(blocks))
 
 
 def test_other_sources_are_refused(tmp_path):
     with pytest.raises(ValueError, match="got a int"):
-        row_blocks(3)
-    assert as_blocks(np.ones((3, 2))) is None
+        chunked_data(3)
+    assert as_chunked(np.ones((3, 2))) is None
 
 
 def test_a_file_is_mapped(tmp_path, X):
     np.save(tmp_path / "x.npy", X)
-    blocks = row_blocks(tmp_path / "x.npy")
+    blocks = chunked_data(tmp_path / "x.npy")
     assert isinstance(blocks.X, np.memmap)
     np.testing.assert_array_equal(np.concatenate(list(blocks)), X)
 
@@ -160,7 +160,7 @@ def test_a_file_is_mapped(tmp_path, X):
 def test_a_transform_gives_the_same_bits_in_every_form():
     X = manifoldry.datasets.swiss_roll(3000).X
     model = manifoldry.PCA(n_components=2).fit(X)
-    placed = [np.concatenate(list(model.transform(row_blocks(source)))) for source in (X, [X[:7], X[7:]])]
+    placed = [np.concatenate(list(model.transform(chunked_data(source)))) for source in (X, [X[:7], X[7:]])]
     placed.append(model.transform(da.from_array(X, chunks=(999, 2))).compute())
     for other in placed[1:]:
         np.testing.assert_array_equal(other, placed[0])
@@ -171,12 +171,12 @@ def test_the_map_goes_without_the_rows_of_the_fit():
 
     X = manifoldry.datasets.swiss_roll(3000).X
     model = manifoldry.IPA(n_components=2).fit(X)
-    assert len(pickle.dumps(model._map_alone("transform"))) < 0.2 * len(pickle.dumps(model))
+    assert len(pickle.dumps(model._strip_for_transform("transform"))) < 0.2 * len(pickle.dumps(model))
 
 
 def test_blocks_do_not_become_an_array_silently(X):
     with pytest.raises(ValueError, match="not gathered silently: read it block by block"):
-        np.asarray(row_blocks(X))
+        np.asarray(chunked_data(X))
 
 
 def blocks_of_integers(X, folder):
@@ -201,6 +201,6 @@ def test_integers_that_become_one_number_are_refused_in_every_form(base, tmp_pat
     close, far = (base + step * np.stack([np.arange(60)] * 2, axis=1) % (2 * step) for step in (1, 2**40))
     for rows in blocks_of_integers(close, tmp_path):
         with pytest.raises(ValueError, match=r"column (0|'0'|'id') of X differ by at most 1 .* become one number"):
-            manifoldry.PCA(1).fit(row_blocks(rows))
+            manifoldry.PCA(1).fit(chunked_data(rows))
     for rows in blocks_of_integers(far, tmp_path):
-        assert manifoldry.PCA(1).fit(row_blocks(rows)).embedding_ is not None
+        assert manifoldry.PCA(1).fit(chunked_data(rows)).embedding_ is not None

@@ -13,7 +13,7 @@ import pytest
 
 import manifoldry
 from manifoldry._core.run import Run
-from manifoldry.data._chunked import row_blocks
+from manifoldry.data._chunked import chunked_data
 from manifoldry.data._chunked.checkpoint import Checkpoint
 from manifoldry.data._chunked.store import parts_folder
 
@@ -22,7 +22,7 @@ N = 256 * 8 + 100
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("manifoldry._core.chunks.MAX_BLOCK_ROWS", 256)
+    monkeypatch.setattr("manifoldry._core.chunks.MAX_CHUNK_ROWS", 256)
 
 
 @pytest.fixture(name="X", scope="module")
@@ -77,34 +77,34 @@ def merged(a, b):
 
 @pytest.mark.parametrize(("kind", "resumed"), [(NamedSums, True), (Sums, True), (Strange, False)])
 def test_a_pass_goes_on_where_it_ended_with_the_same_bits(X, tmp_path, kind, resumed):
-    expected = row_blocks(X).reduce(Moments(kind), merged, Run(0))
+    expected = chunked_data(X).reduce(Moments(kind), merged, Run(0))
     for halt_at in (256 * 3, 256 * 6):
         with pytest.raises(HaltError):
-            row_blocks(X, checkpoint=tmp_path).reduce(Moments(kind, halt_at), merged, Run(0))
+            chunked_data(X, checkpoint=tmp_path).reduce(Moments(kind, halt_at), merged, Run(0))
     done = []
     run = Run(0, callback=lambda progress: done.append(progress.done) and None)
-    found = row_blocks(X, checkpoint=tmp_path).reduce(Moments(kind), merged, run)
+    found = chunked_data(X, checkpoint=tmp_path).reduce(Moments(kind), merged, run)
     np.testing.assert_array_equal(found.total, expected.total)
     assert found.count == N
     assert done[0] == (256 * 6 if resumed else 256)  # the last block before the end is computed again, or all are
-    again = row_blocks(X, checkpoint=tmp_path).reduce(Moments(kind), merged, Run(0))
+    again = chunked_data(X, checkpoint=tmp_path).reduce(Moments(kind), merged, Run(0))
     np.testing.assert_array_equal(again.total, expected.total)
 
 
 def test_a_pass_of_other_rows_or_other_work_begins_anew(X, tmp_path):
-    row_blocks(X, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
-    other = row_blocks(X + 1, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
-    np.testing.assert_array_equal(other.total, row_blocks(X + 1).reduce(Moments(Sums), merged, Run(0)).total)
+    chunked_data(X, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
+    other = chunked_data(X + 1, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
+    np.testing.assert_array_equal(other.total, chunked_data(X + 1).reduce(Moments(Sums), merged, Run(0)).total)
     assert len(list(tmp_path.iterdir())) == 2
-    row_blocks(X, checkpoint=tmp_path).reduce(Moments(NamedSums), merged, Run(0))
+    chunked_data(X, checkpoint=tmp_path).reduce(Moments(NamedSums), merged, Run(0))
     assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_a_damaged_checkpoint_begins_anew(X, tmp_path):
-    expected = row_blocks(X, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
+    expected = chunked_data(X, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(kept.read_bytes()[:1000])
-    found = row_blocks(X, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
+    found = chunked_data(X, checkpoint=tmp_path).reduce(Moments(Sums), merged, Run(0))
     np.testing.assert_array_equal(found.total, expected.total)
 
 
@@ -116,8 +116,8 @@ def test_a_sample_goes_on_where_it_ended(X, tmp_path):
             read.append(i)
             yield part
 
-    expected = row_blocks(X).sample(40, np.random.default_rng(5))
-    halted = row_blocks(lambda: parts(20, []), checkpoint=tmp_path)
+    expected = chunked_data(X).sample(40, np.random.default_rng(5))
+    halted = chunked_data(lambda: parts(20, []), checkpoint=tmp_path)
     halted.checkpoint = Checkpoint(tmp_path, seconds=0)
     with pytest.raises(HaltError):
         halted.sample(40, np.random.default_rng(5))
@@ -125,7 +125,7 @@ def test_a_sample_goes_on_where_it_ended(X, tmp_path):
     steps = []
     run = Run(0, callback=lambda progress: steps.append(progress.done) and None)
     for expected_steps in (4, 0):  # four blocks are left after the first five; then none
-        found = row_blocks(lambda: parts(None, []), checkpoint=tmp_path).sample(40, np.random.default_rng(5), run)
+        found = chunked_data(lambda: parts(None, []), checkpoint=tmp_path).sample(40, np.random.default_rng(5), run)
         np.testing.assert_array_equal(found.numbers, expected.numbers)
         np.testing.assert_array_equal(found.rows, expected.rows)
         assert found.n_rows == N
@@ -135,7 +135,7 @@ def test_a_sample_goes_on_where_it_ended(X, tmp_path):
 
 def test_a_checkpoint_needs_rows_that_can_be_read_again(X, tmp_path):
     with pytest.raises(ValueError, match="can read again"):
-        row_blocks(iter([X]), checkpoint=tmp_path)
+        chunked_data(iter([X]), checkpoint=tmp_path)
 
 
 class Doubling:
@@ -158,15 +158,15 @@ def mapped(source, place):
 @pytest.mark.parametrize("suffix", [".npy", ".parquet", ".arrow", ".csv"])
 def test_an_interrupted_file_is_the_same_byte_for_byte(X, tmp_path, suffix):
     whole, path = tmp_path / f"whole{suffix}", tmp_path / f"out{suffix}"
-    mapped(row_blocks(X), Doubling()).save(whole)
+    mapped(chunked_data(X), Doubling()).save(whole)
     with pytest.raises(HaltError):
-        mapped(row_blocks(X), Doubling(halt_after=6)).save(path)
+        mapped(chunked_data(X), Doubling(halt_after=6)).save(path)
     assert not path.exists()
     assert len(list(parts_folder(path).glob("0*.npy"))) == 5
     with pytest.raises(FileExistsError, match="go on with them"):
-        mapped(row_blocks(X), Doubling()).save(path)
+        mapped(chunked_data(X), Doubling()).save(path)
     place = Doubling()
-    mapped(row_blocks(lambda: iter(np.array_split(X, 7))), place).save(path, resume=True)
+    mapped(chunked_data(lambda: iter(np.array_split(X, 7))), place).save(path, resume=True)
     assert place.calls == 1 + 4  # the first to compare, and those that were left
     assert path.read_bytes() == whole.read_bytes()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([whole.name, path.name])
@@ -176,7 +176,7 @@ def test_saved_files_hold_the_rows(X, tmp_path):
     from pyarrow import csv, parquet
 
     expected = 2 * X[:, :2]
-    blocks = mapped(row_blocks(X), Doubling())
+    blocks = mapped(chunked_data(X), Doubling())
     for suffix in (".npy", ".parquet", ".csv"):
         blocks.save(tmp_path / f"x{suffix}")
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), expected)
@@ -184,7 +184,7 @@ def test_saved_files_hold_the_rows(X, tmp_path):
         assert table.column_names == ["u", "v"]
         np.testing.assert_array_equal(table["v"].to_numpy().astype(np.float32), expected[:, 1])
     X_small = np.random.default_rng(1).standard_normal((300, 3))
-    labels = manifoldry.LDLC(n_clusters=2).fit(X_small).predict(row_blocks(X_small))
+    labels = manifoldry.LDLC(n_clusters=2).fit(X_small).predict(chunked_data(X_small))
     labels.save(tmp_path / "labels.npy")
     assert np.load(tmp_path / "labels.npy").shape == (300,)
 
@@ -193,29 +193,29 @@ def test_parts_of_another_model_or_source_are_refused(X, tmp_path):
     path, source = tmp_path / "out.npy", tmp_path / "x.npy"
     np.save(source, X)
     with pytest.raises(HaltError):
-        mapped(row_blocks(source), Doubling(halt_after=4)).save(path)
+        mapped(chunked_data(source), Doubling(halt_after=4)).save(path)
     with pytest.raises(ValueError, match="another model or source"):
-        mapped(row_blocks(source), Doubling(factor=3.0)).save(path, resume=True)
+        mapped(chunked_data(source), Doubling(factor=3.0)).save(path, resume=True)
     os.utime(source, ns=(1, 1))
     with pytest.raises(ValueError, match="The source is not that of the parts"):
-        mapped(row_blocks(source), Doubling()).save(path, resume=True)
-    mapped(row_blocks(source), Doubling(factor=3.0)).save(path, overwrite=True)
+        mapped(chunked_data(source), Doubling()).save(path, resume=True)
+    mapped(chunked_data(source), Doubling(factor=3.0)).save(path, overwrite=True)
     np.testing.assert_array_equal(np.load(path), 3 * X[:, :2])
     with pytest.raises(FileExistsError, match="not overwritten"):
-        mapped(row_blocks(source), Doubling()).save(path)
+        mapped(chunked_data(source), Doubling()).save(path)
     with pytest.raises(ValueError, match=r"end with .npy, .parquet"):
-        mapped(row_blocks(source), Doubling()).save(tmp_path / "out.xlsx")
+        mapped(chunked_data(source), Doubling()).save(tmp_path / "out.xlsx")
     with pytest.raises(FileNotFoundError, match="There is no folder"):
-        mapped(row_blocks(source), Doubling()).save(tmp_path / "none" / "out.npy")
+        mapped(chunked_data(source), Doubling()).save(tmp_path / "none" / "out.npy")
 
 
 PROGRAM = """
 import sys, time
 import manifoldry
 import manifoldry._core.chunks
-manifoldry._core.chunks.MAX_BLOCK_ROWS = 256
+manifoldry._core.chunks.MAX_CHUNK_ROWS = 256
 model = manifoldry.load(sys.argv[1])
-blocks = manifoldry.row_blocks(sys.argv[2])
+blocks = manifoldry.chunked_data(sys.argv[2])
 placed = model.transform(blocks)
 usual = placed.place
 
@@ -241,7 +241,7 @@ def test_a_killed_process_goes_on(X, tmp_path):
     running.wait()
     assert not (tmp_path / "out.csv").exists()
     subprocess.run(arguments, check=True)
-    whole = manifoldry.load(tmp_path / "model.mfy").transform(row_blocks(tmp_path / "x.npy"))
+    whole = manifoldry.load(tmp_path / "model.mfy").transform(chunked_data(tmp_path / "x.npy"))
     whole.save(tmp_path / "whole.csv")
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert not parts.exists()
@@ -251,7 +251,7 @@ def test_the_callback_of_the_estimator_hears_how_far_a_file_is(X, tmp_path):
     heard = []
     model = manifoldry.LPP(n_components=2, callback=lambda progress: heard.append(progress)).fit(X[:200])
     heard.clear()
-    model.transform(row_blocks(X)).save(tmp_path / "y.npy")
+    model.transform(chunked_data(X)).save(tmp_path / "y.npy")
     assert [(step.stage, step.done, step.total) for step in heard] == [
         ("save", min(N, done), N) for done in range(256, N + 256, 256)
     ]

@@ -3,8 +3,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from manifoldry.data.datasets._curves import archimedean_angle, archimedean_length, wave, wave_length
 from manifoldry.data.datasets._dataset import ManifoldSampler, outside_hole, unit_grid
+from manifoldry.data.datasets._flat import archimedean_angle, archimedean_length, wave, wave_length
 
 EPS = np.finfo(float).eps
 
@@ -49,7 +49,7 @@ def test_wave_inverts_its_arc_length_over_many_periods(amplitude):
 @pytest.mark.parametrize("ratio", [1.0, 3.0, 9.0])
 def test_uneven_numbers_have_the_stated_distribution(ratio):
     n = 500_000
-    first, second = np.sort(ManifoldSampler("a", n, 0.0, ratio, 3).unit(2), axis=1)
+    first, second = np.sort(ManifoldSampler("a", n, unevenness=ratio, random_state=3).unit(2), axis=1)
     dense = ratio / (1 + ratio)
     # Dvoretzky-Kiefer-Wolfowitz: larger deviations have probability below 1e-9.
     bound = np.sqrt(np.log(2e9) / (2 * n))
@@ -60,7 +60,7 @@ def test_uneven_numbers_have_the_stated_distribution(ratio):
 
 
 def test_rejected_points_are_drawn_again_until_n():
-    u, v = ManifoldSampler("a", 5000, 0.0, 1.0, 4).unit(2, keep=lambda a, b: a + b < 0.3)
+    u, v = ManifoldSampler("a", 5000, random_state=4).unit(2, keep=lambda a, b: a + b < 0.3)
     assert len(u) == 5000
     assert (u + v < 0.3).all()
     # On the triangle u + v < c the sum has mean 2 c / 3 and variance c^2 / 18.
@@ -68,7 +68,7 @@ def test_rejected_points_are_drawn_again_until_n():
 
 
 def test_one_purpose_is_one_stream():
-    sampler = ManifoldSampler("a", 10, 0.0, 1.0, 5)
+    sampler = ManifoldSampler("a", 10, random_state=5)
     np.testing.assert_array_equal(sampler.rng("x").random(4), sampler.rng("x").random(4))
     assert (sampler.rng("x").random(4) != sampler.rng("y").random(4)).all()
 

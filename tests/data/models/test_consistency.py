@@ -21,7 +21,7 @@ def test_every_class_that_a_file_may_hold_is_in_the_table():
     assert set(SHAPES) == set(names.CLASSES)
     assert set(COUNTED) <= set(SHAPES)
     for name in SHAPES:
-        assert all(part.sizes or part.kind for part in declared(name))
+        assert all(part["sizes"] or part["kind"] for part in declared(name))
 
 
 @pytest.mark.parametrize("name", [name for group in names.STATE_CLASSES.values() for name in group])
@@ -29,7 +29,7 @@ def test_every_array_of_a_class_is_declared(name):
     cls = names.find_class(name)
     if not dataclasses.is_dataclass(cls) or hasattr(cls, "__setstate__"):
         return  # what is restored by its own method is declared by what that is given
-    known = {part.name.partition(".")[0] for part in declared(name)}
+    known = {part["name"].partition(".")[0] for part in declared(name)}
     arrays = {each.name for each in dataclasses.fields(cls) if "Array" in str(each.type)}
     assert arrays <= known
 

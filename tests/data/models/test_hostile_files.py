@@ -236,7 +236,7 @@ def test_classes_and_functions_outside_of_the_tables_are_refused(saved, tmp_path
 
 
 @pytest.mark.parametrize(
-    "value", [3, "PCA", {"dict": {}}, {"function": "log1p"}, {"object": "LonePoint", "state": {"width": 2}}]
+    "value", [3, "PCA", {"dict": {}}, {"function": "log1p"}, {"object": "SinglePointExtension", "state": {"width": 2}}]
 )
 def test_what_is_no_estimator_is_no_model(saved, tmp_path, value):
     path = tmp_path / "model.mfy"

@@ -23,7 +23,7 @@ from manifoldry._numerics.extension.linear import LinearInverse
 from manifoldry.data._models import classes as names
 from manifoldry.data._models import load_model, read_metadata, save_model
 from manifoldry.data._models.codec import SpacingBudget, in_memory_order, laid_out
-from manifoldry.data._models.shapes import SHAPES, declared
+from manifoldry.data._models.shapes import SHAPES
 from manifoldry.graph import _search as search
 from model_files import assert_same, members_of, tripwire
 
@@ -335,9 +335,8 @@ def test_the_tables_name_classes_that_are_there():
         assert names.tag_of(names.find_class(name)) == name
 
 
-def test_renamed_classes_and_fields_keep_their_tags(tmp_path, monkeypatch):
-    X = bent_sheet()
-    model = manifoldry.PCA(n_components=2).fit(X)
+def test_files_with_the_former_names_of_classes_and_fields_load(tmp_path, monkeypatch):
+    model = manifoldry.PCA(n_components=2).fit(bent_sheet())
     model.extra_ = LinearInverse(np.zeros(3), np.eye(3))
     save_model(model, tmp_path / "before.mfy")
 
@@ -349,18 +348,35 @@ def test_renamed_classes_and_fields_keep_their_tags(tmp_path, monkeypatch):
     module = LinearInverse.__module__
     NewName.__module__ = module
     monkeypatch.setattr(sys.modules[module], "NewName", NewName, raising=False)
-    monkeypatch.setitem(names.CLASSES, "LinearInverse", (module, "NewName"))
-    monkeypatch.setitem(names.RENAMED_FIELDS, "LinearInverse", {"mean": "center"})
-    monkeypatch.setitem(SHAPES, "LinearInverse", ("q, d", "center: f(d); directions: f(q, d)"))
-    for cached in (names.find_class, declared):
-        cached.cache_clear()
-    try:
+    monkeypatch.setitem(names.CLASSES, "NewName", (module, "NewName"))
+    monkeypatch.setitem(names.RENAMED_CLASSES, "LinearInverse", "NewName")
+    monkeypatch.setitem(names.RENAMED_FIELDS, "NewName", {"mean": "center"})
+    monkeypatch.setitem(SHAPES, "NewName", ("q, d", "center: f(d); directions: f(q, d)"))
+    again = load_model(tmp_path / "before.mfy")
+    assert isinstance(again.extra_, NewName)
+    assert_bits(again.extra_.center, model.extra_.mean)
+    save_model(again, tmp_path / "after.mfy")
+    assert b'"object":"NewName"' in members_of(tmp_path / "after.mfy")["manifoldry.json"]
+    assert isinstance(load_model(tmp_path / "after.mfy").extra_, NewName)
+
+
+def test_former_names_lead_to_classes_of_today():
+    assert set(names.RENAMED_CLASSES.values()) <= set(names.CLASSES)
+    assert not set(names.RENAMED_CLASSES) & set(names.CLASSES)
+
+
+@pytest.mark.parametrize("rule", [None, "detours", "tangents"])
+@pytest.mark.parametrize("lengths", ["distance", "kl"])
+def test_files_with_removed_parameters_load_if_they_had_no_effect(lengths, rule, tmp_path):
+    model = manifoldry.Isomap(n_neighbors=6, remove_short_circuits=rule is not None).fit(bent_sheet())
+    model.edge_lengths, model.remove_short_circuits, model._growth = lengths, rule, None
+    save_model(model, tmp_path / "before.mfy")
+    if lengths == "distance" and rule != "tangents":
         again = load_model(tmp_path / "before.mfy")
-        assert isinstance(again.extra_, NewName)
-        assert_bits(again.extra_.center, model.extra_.mean)
-        save_model(again, tmp_path / "after.mfy")
-        assert b'"object":"LinearInverse"' in members_of(tmp_path / "after.mfy")["manifoldry.json"]
-        assert isinstance(load_model(tmp_path / "after.mfy").extra_, NewName)
-    finally:
-        for cached in (names.find_class, declared):
-            cached.cache_clear()
+        assert again.remove_short_circuits is (rule is not None)
+        assert not hasattr(again, "edge_lengths")
+        assert not hasattr(again, "_growth")
+        assert_bits(again.transform(bent_sheet(5)), model.transform(bent_sheet(5)))
+    else:
+        with pytest.raises(ValueError, match=r"fit it to neighborhood_graph\(X, edge_lengths=...\)"):
+            load_model(tmp_path / "before.mfy")

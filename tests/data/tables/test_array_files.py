@@ -181,6 +181,11 @@ def test_matrix_market_files(tmp_path, field, symmetry):
     np.testing.assert_array_equal(read_table(tmp_path / "data.mtx.gz").X.toarray(), A)
 
 
+def test_fractions_in_a_matrix_market_file_of_integers_are_kept(tmp_path):
+    (tmp_path / "data.mtx").write_bytes(market("2 9 2", "coordinate integer general", "1 1 1.5\n2 2 3\n"))
+    assert read_table(tmp_path / "data.mtx").X.toarray()[:, :2].tolist() == [[1.5, 0], [0, 3]]
+
+
 def test_dense_matrix_market_files(tmp_path):
     scipy_io.mmwrite(tmp_path / "data.mtx", X, precision=17)
     np.testing.assert_array_equal(read_table(tmp_path / "data.mtx").X, X)
@@ -200,15 +205,15 @@ def test_counts_of_genes_are_turned_and_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("matrix coordinate complex general\n1 1 1\n1 1 1 1\n", "complex coordinate matrix"),
-        ("matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "a hermitian matrix"),
-        ("matrix coordinate real general\n% only\n", "no line of sizes"),
-        ("matrix coordinate real general\n2 2 2\n1 1 1\n", "declares 2 entries and has 1"),
-        ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside its declared size"),
-        ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside its declared size"),
-        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entry 1 is '1 1 x', and each needs 3 numbers"),
+        ("matrix coordinate complex general\n1 1 1\n1 1 1 1\n", "a complex general matrix"),
+        ("matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "a real hermitian matrix"),
+        ("matrix coordinate real general\n% only\n", "Premature EOF"),
+        ("matrix coordinate real general\n2 2 2\n1 1 1\n", "Truncated file. Expected another 1 lines"),
+        ("matrix coordinate real general\n2 2 1\n3 1 1\n", "Line 3: Row index out of bounds"),
+        ("matrix coordinate real general\n2 2 1\n0 1 1\n", "Line 3: Row index out of bounds"),
+        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "Line 3: Invalid floating-point value"),
         ("matrix coordinate real general\n0 2 0\n", "of 0 x 2"),
-        ("graph coordinate real general\n1 1 1\n", "does not begin like a Matrix Market file"),
+        ("graph coordinate real general\n1 1 1\n", "cannot be read as a Matrix Market file: Line 1"),
     ],
 )
 def test_broken_matrix_market_files(tmp_path, text, match):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, ipc, parquet
 
-from manifoldry.data._chunked import row_blocks
+from manifoldry.data._chunked import chunked_data
 from manifoldry.data._tables import read_table
 from manifoldry.data._tables.arrow import unpacked_bytes
 
@@ -158,7 +158,7 @@ def test_so_are_those_with_missing_values(save, made, tmp_path):
         read_table(save(pa.table({"a": close, "b": far})))
     parquet.write_table(pa.table({"a": close, "b": far}), tmp_path / "blocks.parquet")
     with pytest.raises(ValueError, match=r"11 different integers of column 'a' .* subtract 1152921504606846977"):
-        row_blocks(tmp_path / "blocks.parquet", missing="drop")
+        chunked_data(tmp_path / "blocks.parquet", missing="drop")
     table = read_table(save(pa.table({"a": close, "b": far})), id="a", missing="keep")
     assert table.ids.tolist() == ["", *(str(2**60 + i) for i in range(1, N))]
     assert table.X[1:, 0].tolist() == [float(2**60 + 2**45 * i) for i in range(1, N)]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manifoldry import row_blocks
+from manifoldry import chunked_data
 from manifoldry.data._tables import quotes, read_table
-from manifoldry.data._tables.quotes import WholeRows, quoted_fields
+from manifoldry.data._tables.quotes import QuoteChecker, quoted_fields
 
 
 def table(changes, n=100, head="a,b,kind\n"):
@@ -29,7 +29,7 @@ def save(tmp_path):
 
 
 def blocks_of(path):
-    return np.vstack([rows for _, rows in row_blocks(path, columns=["a", "b"]).blocks()])
+    return np.vstack([rows for _, rows in chunked_data(path, columns=["a", "b"]).blocks()])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
@@ -119,7 +119,7 @@ def test_blocks_are_whole_and_do_not_depend_on_chunks(text, size):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(quotes, "TEXT_CHUNK", chunk)
             try:
-                return [*WholeRows(io.BytesIO(text.encode()), "n", ",", 3, "utf-8", 0).blocks()]
+                return [*QuoteChecker(io.BytesIO(text.encode()), "n", ",", 3, "utf-8", 0).blocks()]
             except ValueError as error:
                 return str(error)
 

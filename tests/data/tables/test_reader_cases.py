@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from manifoldry import row_blocks
+from manifoldry import chunked_data
 from manifoldry.data._tables import read_table
 
 ROWS = 12
@@ -156,7 +156,7 @@ BLOCKS_REFUSED = ["infinity", "overflow", "400 digits", "a word", "a word among 
 def test_files_in_blocks_are_refused_with_an_example(save, case, missing):
     text = READ[case][0] if case in READ else REFUSED[case][0]
     with pytest.raises(ValueError, match=r"is infinite|hold no numbers: 'a' \(text, such as .+, which only read_table"):
-        sum(len(rows) for _, rows in row_blocks(save(text), missing=missing).blocks())
+        sum(len(rows) for _, rows in chunked_data(save(text), missing=missing).blocks())
 
 
 LEFT_ALONE = {

@@ -19,7 +19,6 @@ WORDS = st.sampled_from(["u", "v", '"a, b"', '"two\nlines"', '"say ""hi"""', "é
 def outcome(path, least):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("manifoldry.data._tables.delimited.MIN_COLUMNS", least)
-        patch.setattr("manifoldry.data._tables.delimited.MIN_COLUMNS", least)
         try:
             table = read_table(path, missing="keep")
         except ValueError as error:

@@ -12,7 +12,7 @@ import manifoldry
 from helpers import distances_by_differences
 from manifoldry import datasets, diagnose, dimension
 from manifoldry.evaluation import diagnosis as checks
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from surfaces import moebius, tube
 
 
@@ -374,9 +374,9 @@ def test_rows_with_missing_entries_are_left_out_and_told():
 
 
 def test_a_large_table_is_sampled_and_the_findings_say_so(monkeypatch):
-    from manifoldry.evaluation.diagnosis import _subject as subject
+    from manifoldry.evaluation.diagnosis import _profile as profiles
 
-    monkeypatch.setattr(subject, "MAX_DIAGNOSED_POINTS", 300)
+    monkeypatch.setattr(profiles, "MAX_DIAGNOSED_POINTS", 300)
     far = np.vstack([sheet(500), sheet(500) + 100])
     assert "in a sample of 300 of 1,000 rows" in diagnose(far)["components"].sentence
 
@@ -407,17 +407,13 @@ def test_two_tables_are_refused():
 
 
 def test_the_list_of_checks_is_complete():
-    from manifoldry.evaluation.diagnosis import _columns as codes
-    from manifoldry.evaluation.diagnosis import _columns as columns
-    from manifoldry.evaluation.diagnosis import _points as graph
-    from manifoldry.evaluation.diagnosis import _points as points
-    from manifoldry.evaluation.diagnosis import _shape as shape
+    from manifoldry.evaluation.diagnosis import _columns, _points, _shape
 
-    listed = {check.__name__ for check in checks.CHECKS}
-    for module in (codes, columns, graph, points, shape):
+    listed = {check.__name__ for check in checks.CHECKS + checks.NEIGHBOR_CHECKS}
+    for module in (_columns, _points, _shape):
         for name, value in vars(module).items():
             returns = getattr(value, "__annotations__", {}).get("return")
-            if callable(value) and returns == "Iterator[Finding]" and not name.startswith("_"):
+            if callable(value) and returns == "Finding | None" and not name.startswith("_"):
                 assert name in listed, f"{module.__name__}.{name} is not in the list"
 
 
@@ -489,13 +485,13 @@ def test_rows_are_called_by_their_numbers_among_all_that_came(monkeypatch):
     incomplete = X.copy()
     incomplete[[3, 500]] = np.nan
     assert named_rows(diagnose(incomplete)) <= far
-    monkeypatch.setattr("manifoldry.evaluation.diagnosis._subject.MAX_DIAGNOSED_POINTS", 400)
-    assert named_rows(diagnose(manifoldry.row_blocks(X))) <= far
+    monkeypatch.setattr("manifoldry.evaluation.diagnosis._profile.MAX_DIAGNOSED_POINTS", 400)
+    assert named_rows(diagnose(manifoldry.chunked_data(X))) <= far
 
 
 def test_rows_of_a_fit_to_a_sample_are_called_by_their_numbers_in_the_file(monkeypatch):
     X, far = with_far_rows()
-    monkeypatch.setattr(manifoldry.LaplacianEigenmaps, "_blockwise", BlockFit(n_rows=400))
-    model = manifoldry.LaplacianEigenmaps(n_neighbors=8, disconnected="bridge").fit(manifoldry.row_blocks(X))
+    monkeypatch.setattr(manifoldry.LaplacianEigenmaps, "_chunk_support", ChunkSupport(n_rows=400))
+    model = manifoldry.LaplacianEigenmaps(n_neighbors=8, disconnected="bridge").fit(manifoldry.chunked_data(X))
     assert len(model.sampled_rows_) == 400
     assert named_rows(diagnose(model, X[model.sampled_rows_])) <= far

@@ -51,9 +51,9 @@ def test_axes_of_equal_eigenvalues_are_told():
 @pytest.mark.parametrize(("order", "values"), [("largest", [9.0, 2.0, 1.9]), ("smallest", [0.1, 1.9, 2.0])])
 def test_a_last_axis_that_is_like_the_first_one_left_out_is_told(order, values):
     model = SimpleNamespace(spectrum_=Spectrum(np.array(values), np.eye(5, 3), np.zeros(3), order))
-    two, one = (list(axes(FittedModel(model, np.zeros((5, p)), None, Run(0)))) for p in (2, 1))
-    assert (two[0].severity, two[0].value) == ("note", pytest.approx(2.0 / 1.9))
-    assert one[0].severity == "fine"
+    two, one = (axes(FittedModel(model, np.zeros((5, p)), None, Run(0))) for p in (2, 1))
+    assert (two.severity, two.value) == ("note", pytest.approx(2.0 / 1.9))
+    assert one.severity == "fine"
 
 
 def test_components_convergence_and_the_dimension_are_told():

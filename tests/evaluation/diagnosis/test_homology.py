@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import distances_by_differences, knn_graph
-from manifoldry.evaluation.diagnosis._outline import landmarks, loops
+from manifoldry.evaluation.diagnosis._shape import landmarks, loops
 
 
 def loops_by_boundaries(D):

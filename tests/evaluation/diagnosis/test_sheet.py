@@ -6,8 +6,7 @@ import pytest
 from helpers import knn_lists
 from manifoldry import datasets
 from manifoldry._core.run import Run
-from manifoldry.evaluation.diagnosis._outline import N_AROUND, Sheet, along_surface
-from manifoldry.evaluation.diagnosis._shape import MAX_CLOSED_BORDER
+from manifoldry.evaluation.diagnosis._shape import MAX_CLOSED_BORDER, N_AROUND, Sheet, along_surface
 from surfaces import moebius, tube
 
 

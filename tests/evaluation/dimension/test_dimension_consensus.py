@@ -233,7 +233,7 @@ def test_no_dimension_below_zero_is_shown():
     rng = np.random.default_rng(0)
     groups = 3 * rng.normal(size=(40, 1, 30)) + rng.uniform(0.3, 1, size=(40, 1, 1)) * rng.normal(size=(40, 10, 30))
     rows = groups.reshape(-1, 30)
-    assert gather(measure(as_space(rows), 40, 2000, 0, None), Run(0)).zero_scale.value < 0
+    assert gather(measure(as_space(rows), 40, 2000, 0, None), Run(0)).value("likelihood_zero_scale") < 0
     found = dimension.consensus(rows)
     assert all(estimate.value > 0 for estimate in found.estimates.values())
     assert "tends to" not in str(found)

@@ -12,8 +12,8 @@ from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 from manifoldry import NeighborGraph, datasets, dimension
+from manifoldry.evaluation.dimension._components import expected_cosine, expected_sine
 from manifoldry.evaluation.dimension._likelihood import border_corrected, expected_likelihood, lens_share
-from manifoldry.evaluation.dimension._local_components import expected_cosine, expected_sine
 
 STORED = json.loads((Path(__file__).parents[2] / "peer_values" / "dimension.json").read_text(encoding="utf-8"))
 

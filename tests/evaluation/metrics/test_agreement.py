@@ -53,7 +53,7 @@ def test_common_neighbors_by_a_loop_and_their_chance():
         chance = sum(hypergeom.pmf(c, 79, 6, 6) for c in range(common, 7))
         assert found.p_values[i] == pytest.approx(chance, rel=1e-9)
     assert found.chance == 6 / 79
-    assert found.common.mean() == pytest.approx(metrics.knn_kept(Y1, Y2, n_neighbors=6), abs=1e-12)
+    assert found.common.mean() == pytest.approx(metrics.q_nx(Y1, Y2, n_neighbors=6), abs=1e-12)
 
 
 def test_exchanging_the_two_changes_nothing():

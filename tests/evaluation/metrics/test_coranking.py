@@ -8,9 +8,10 @@ from sklearn.manifold import Isomap
 
 from helpers import distances_by_differences
 from manifoldry import metrics
-from manifoldry.evaluation.metrics import _coranking as coranking
-from manifoldry.evaluation.metrics import _coranking as full_ranks
-from manifoldry.evaluation.metrics._coranking import sorted_ranks, worst_ranks
+from manifoldry._numerics.ranks import rank_measures
+from manifoldry.evaluation._metrics import _coranking as coranking
+from manifoldry.evaluation._metrics import _coranking as full_ranks
+from manifoldry.evaluation._metrics._coranking import sorted_ranks, worst_ranks
 from manifoldry.graph._pairwise import sample_rows
 
 ROUNDING = 1e-12  # sums of at most 4000 terms of size 1, then divided to at most 1: 4000 eps = 9e-13
@@ -69,7 +70,7 @@ def test_trustworthiness_and_rank_errors_follow_from_the_matrix():
     Q = metrics.coranking_matrix(X, Y)
     ranks = np.arange(1, n)
     worst = n * k * (2 * n - 3 * k - 1) / 2
-    measures = metrics.rank_measures(X, Y, n_neighbors=k)
+    measures = rank_measures(X, Y, n_neighbors=k)
     assert measures.trustworthiness == pytest.approx(
         1 - ((ranks[k:, None] - k) * Q[k:, :k]).sum() / worst, abs=ROUNDING
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manifoldry.evaluation.metrics._shepard import correlation, correlation_of_sums, correlation_sums, jackknife_error
+from manifoldry.evaluation._metrics._shepard import correlation, correlation_of_sums, correlation_sums, jackknife_error
 
 
 def test_sums_of_blocks_add_up_and_infinite_values_are_left_out():

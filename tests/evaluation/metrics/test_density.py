@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from helpers import distances_by_differences
 from manifoldry import metrics
-from manifoldry.evaluation.metrics._distortion import log_radii
+from manifoldry.evaluation._metrics._distortion import log_radii
 from manifoldry.graph._pairwise import sample_rows
 
 

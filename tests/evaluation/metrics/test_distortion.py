@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from manifoldry import metrics
 from manifoldry._core.run import Run
-from manifoldry.graph._pairwise import nearest_of
+from manifoldry.graph._pairwise import nearest_points
 
 
 def slow_distortion(X, Y, i, k):
@@ -68,7 +68,7 @@ def test_an_unfolded_roll_is_not_distorted():
     rng = np.random.default_rng(2)
     X, flat = roll(4000, rng)
     found = metrics.local_distortion(X, flat, n_neighbors=12)
-    reach = nearest_of(X, np.arange(4000), 12, Run())[1][:, -1]
+    reach = nearest_points(X, np.arange(4000), 12, Run())[1][:, -1]
     bend = (
         2 * reach / (2 * np.pi)
     ) ** 2 / 24  # neighborhoods are twice as wide as they reach; the least radius is 2 pi

@@ -55,7 +55,7 @@ def test_moved_probabilities_are_those_of_the_moved_rows():
             slow = fixed_bandwidth_probabilities(moved_graph(model.graph_, moved), model.bandwidths_).joint().toarray()
             found = perturbed(around, changes(X, moved, around))
             row = np.zeros(len(X))
-            row[found.near[0]] = found.weights[0]
+            row[found.neighbors[0]] = found.weights[0]
             # The fitted perplexity is met to 1e-7, and so are the probabilities.
             np.testing.assert_allclose(row, slow[i], rtol=1e-6, atol=1e-9)
 
@@ -63,18 +63,18 @@ def test_moved_probabilities_are_those_of_the_moved_rows():
 def test_moved_memberships_are_those_of_the_moved_rows():
     X = mixture(1, 120)
     model = UMAP(n_neighbors=8, n_epochs=5).fit(X)
-    scales = membership_strengths(model.graph_.indptr, model.graph_.lengths, Run())
+    _, rho, sigma = membership_strengths(model.graph_.indptr, model.graph_.lengths, Run())
     perturbed = PerturbedMemberships(model.affinity_matrix_, model.graph_, 1.0, Run())
     for i in (5, 60):
         around = Neighborhoods.of(model.affinity_matrix_, X, np.array([i]))
         moved = X.copy()
         moved[i] += [0.05, 0.02]
         found = perturbed(around, changes(X, moved, around))
-        for j, weight in zip(found.near[0], found.weights[0], strict=True):
+        for j, weight in zip(found.neighbors[0], found.weights[0], strict=True):
             d = np.linalg.norm(moved[i] - moved[j])
             parts = []
             for a, b in ((i, j), (j, i)):
-                strength = np.exp(-max(d - scales.rho[a], 0) / scales.sigma[a])
+                strength = np.exp(-max(d - rho[a], 0) / sigma[a])
                 parts.append(strength if b in model.graph_.row(a)[0] else 0.0)
             expected = parts[0] + parts[1] - parts[0] * parts[1]
             assert abs(weight - expected) < 1e-5  # the fit's memberships are in single precision

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from manifoldry._core.run import Run
-from manifoldry.evaluation.metrics import picture_clusters
-from manifoldry.evaluation.reliability._null_comparison import structureless
+from manifoldry.evaluation.reliability._null_comparison import null_data
 from manifoldry.evaluation.reliability._picture_clusters import (
     border_step,
     cut,
     join_noise,
     leakage,
     least_size,
+    picture_clusters,
     spread_dimension,
 )
 from manifoldry.graph._search import NeighborRule, neighbor_graph
@@ -46,7 +46,6 @@ def test_least_size_is_half_the_root(n, least):
 def test_fewer_points_than_two_clusters_take_show_none():
     Y, _ = blobs(28)
     assert (picture_clusters(Y) == -1).all()
-    assert picture_clusters(Y, min_cluster_size=5).max() == 1
 
 
 def test_noise_joins_the_cluster_of_the_nearest_point_that_has_one():
@@ -113,14 +112,14 @@ def test_heaps_far_apart_leak_nothing_and_halves_of_one_heap_as_much_as_any_cut(
 def test_a_gaussian_null_has_exactly_the_covariance_as_its_factor():
     X = np.random.default_rng(0).normal(size=(50, 4)) @ np.diag([1.0, 2.0, 3.0, 1e-3])
     drawn = np.random.default_rng(5).normal(size=(50, 4))
-    factor = np.linalg.lstsq(drawn, structureless(X, "gaussian", np.random.default_rng(5)) - X.mean(axis=0))[0]
+    factor = np.linalg.lstsq(drawn, null_data(X, "gaussian", np.random.default_rng(5)) - X.mean(axis=0))[0]
     # The factor is solved from well conditioned normal numbers: some hundred roundings of its largest entry.
     assert factor.T @ factor == pytest.approx(np.cov(X.T), abs=1000 * EPS * np.cov(X.T).max())
 
 
 def test_a_gaussian_null_of_wide_rows_lies_in_their_span_with_their_variance():
     X = np.random.default_rng(0).normal(size=(40, 90))
-    null = structureless(X, "gaussian", np.random.default_rng(1)) - X.mean(axis=0)
+    null = null_data(X, "gaussian", np.random.default_rng(1)) - X.mean(axis=0)
     basis = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:39]
     assert np.abs(null - null @ basis.T @ basis).max() < 1e-12
     # 39 x 40 squares of normal numbers, nearly equally weighted: the relative error of their sum is about 0.036.
@@ -130,7 +129,7 @@ def test_a_gaussian_null_of_wide_rows_lies_in_their_span_with_their_variance():
 def test_a_uniform_null_has_the_dimension_of_the_surface_and_the_variance_of_the_data():
     rng = np.random.default_rng(0)
     plane = rng.random((800, 2)) @ rng.normal(size=(2, 7))
-    null = structureless(plane, "uniform", rng) - plane.mean(axis=0)
+    null = null_data(plane, "uniform", rng) - plane.mean(axis=0)
     values = np.linalg.svd(null, compute_uv=False)
     assert values[1] > 0.9 * values[0]
     assert values[2] < 1e-12 * values[0]
@@ -140,9 +139,7 @@ def test_a_uniform_null_has_the_dimension_of_the_surface_and_the_variance_of_the
 
 def test_bad_input_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="kind must be one of"):
-        structureless(np.eye(3), "sparse", np.random.default_rng(0))
-    with pytest.raises(ValueError, match="min_cluster_size"):
-        picture_clusters(np.eye(3), min_cluster_size=1)
+        null_data(np.eye(3), "sparse", np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"Y .*NaN"):
         picture_clusters([[np.nan, 0.0], [1.0, 2.0]])
 

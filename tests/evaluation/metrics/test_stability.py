@@ -8,8 +8,9 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 from manifoldry import TSNE, UMAP, Isomap
 from manifoldry._core.run import Run
+from manifoldry.evaluation._input import n_common
 from manifoldry.evaluation.metrics import stability
-from manifoldry.evaluation.reliability._stability import Variations, _best_jaccard, _overlaps
+from manifoldry.evaluation.reliability._stability import Variations, _best_jaccard
 
 EPS = np.finfo(float).eps
 
@@ -84,7 +85,7 @@ def test_overlaps_and_jaccard_are_those_of_loops():
     rng = np.random.default_rng(0)
     before, after = (np.array([rng.permutation(30)[:6] for _ in range(20)]) for _ in range(2))
     expected = [len(set(a) & set(b)) / 6 for a, b in zip(before, after, strict=True)]
-    assert _overlaps(before, after) == pytest.approx(expected, rel=4 * EPS)
+    assert n_common(before, after) / before.shape[1] == pytest.approx(expected, rel=4 * EPS)
     labels, found = rng.integers(0, 4, size=50), rng.integers(0, 3, size=50)
     sets = [{*np.flatnonzero(found == d)} for d in range(3)]
     for c, value in enumerate(_best_jaccard(labels, found, 5)[:4]):

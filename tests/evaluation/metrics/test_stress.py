@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from helpers import distances_by_differences
 from manifoldry import MDS, NonmetricMDS, metrics
-from manifoldry.evaluation.metrics import _distances as stress
-from manifoldry.evaluation.metrics._shepard import jackknife_error
+from manifoldry.evaluation._metrics import _distances as stress
+from manifoldry.evaluation._metrics._shepard import jackknife_error
 from manifoldry.graph._pairwise import sample_rows
 
 ROUNDING = 1e-12  # relative, of sums of positive terms: at most n^2 / 2 = 3200 roundings of 1.1e-16, twice

@@ -9,12 +9,11 @@ import manifoldry
 from helpers import bent_sheet, distances_by_differences
 from manifoldry import compare, dimension
 from manifoldry._core.run import Run
-from manifoldry.data._chunked import row_blocks
+from manifoldry.data._chunked import chunked_data
 from manifoldry.data.datasets import swiss_roll
 from manifoldry.evaluation.selection import _compare as flow
-from manifoldry.evaluation.selection._candidates import PILOT_ROWS, Clock, estimate, growth, skip_reason
 from manifoldry.evaluation.selection._compare import ComparisonTask, run_comparison
-from manifoldry.evaluation.selection._objectives import purpose_of
+from manifoldry.evaluation.selection._objectives import PILOT_ROWS, Clock, estimate, growth, purpose_of, skip_reason
 
 CARDS = {card.name: card for card in manifoldry.list_methods()}
 ISOMETRIC = {"IPA", "TesseraMap", "Isomap", "LTSA", "MVU", "FastMVU", "HessianEigenmaps"}
@@ -87,7 +86,7 @@ def test_they_are_told_by_their_names(library):
     X = np.random.default_rng(4).normal(size=(100, 6)) * [1, 1, 900, 1, 1, 1]
     frame = frames.DataFrame(dict(zip(["age", "sex", "income in $", "a", "b", "c"], X.T, strict=True)))
     said = "Column 'income in $' holds 100.0% of the squared distances"
-    for rows in (frame, row_blocks(X, columns=list(frame.columns))):
+    for rows in (frame, chunked_data(X, columns=list(frame.columns))):
         assert compare(rows, "keep neighbors", None, methods=["PCA"]).verdicts[0].startswith(said)
     model = manifoldry.AutoEmbedding(purpose="keep neighbors", methods=["PCA"], budget=None).fit(frame)
     assert model.comparison_.verdicts[0].startswith(said)
@@ -254,7 +253,7 @@ def test_seconds_are_extrapolated_by_the_order_of_growth(monkeypatch):
     def seconds(model, X, rows):
         return 0.5 + 1e-6 * len(rows) ** 2
 
-    monkeypatch.setattr("manifoldry.evaluation.selection._candidates._seconds", seconds)
+    monkeypatch.setattr("manifoldry.evaluation.selection._objectives._seconds", seconds)
     # The growing part of the second fit must be a quarter of it or more, or a quarter is taken.
     expected = 0.5 + 1e-6 * 5000.0**2
     assert estimate(None, np.zeros((5000, 2)), 2.0) == pytest.approx(expected, rel=1e-9)

@@ -7,12 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import floyd_warshall
 
-from helpers import knn_graph
-from manifoldry import metrics
+from helpers import knn_graph, subspace_error
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph, Stop
 from manifoldry.graph._geodesics import geodesic_lengths
-from manifoldry.graph._operations import label_pieces
+from manifoldry.graph._operations import label_components
 from manifoldry.methods.clusters import _geodesics as geodesics
 from manifoldry.methods.clusters._alternation import Problem, _State, alternate, best_of, compact, connected_labels
 from manifoldry.methods.clusters._geodesics import GeodesicsOnDemand, PrecomputedGeodesics, graph_geodesics
@@ -65,8 +64,8 @@ def test_connecting_costs_no_more_than_giving_the_parts_away(on_demand, monkeypa
         given = connected_labels(alone.labels, costs, graph)
         limit = costs[given, np.arange(len(X))].sum()
         assert connected.objective <= limit + 1e-12 * np.square(problem.X).sum()
-        component = label_pieces(np.zeros(len(X), dtype=int), graph)[0]
-        n_parts = len(label_pieces(connected.labels, graph)[1])
+        component = label_components(np.zeros(len(X), dtype=int), graph)[0]
+        n_parts = len(label_components(connected.labels, graph)[1])
         assert n_parts == len(np.unique(np.column_stack([connected.labels, component]), axis=0))
         assert connected.trace.objective[-1] == connected.objective
         if np.array_equal(given, alone.labels):
@@ -110,7 +109,7 @@ def test_the_objective_is_the_sum_of_its_two_terms(rho):
         c = 4
         problem = problem_of(X, rho, c)
         outcome = alternate(problem, problem.seeds(c, np.random.default_rng(seed)))
-        flat = metrics.subspace_error(X, outcome.labels, 1) if rho < 1 else 0.0
+        flat = subspace_error(X, outcome.labels, 1) if rho < 1 else 0.0
         own = lengths_of(knn_graph(X, 4))[outcome.medoids[outcome.labels], np.arange(len(X))]
         geodesic = np.square(own).sum() if rho > 0 else 0.0
         assert outcome.objective == pytest.approx((1 - rho) * flat + rho * geodesic, rel=1e-10)

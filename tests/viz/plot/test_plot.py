@@ -235,7 +235,7 @@ def test_reliability_shows_the_verdicts():
 
 
 def test_overlapping_patches_have_different_colors(ipa):
-    from manifoldry.viz.plot._patches import _patch_colors
+    from manifoldry.viz.plot._maps import _patch_colors
 
     colors, overlaps = _patch_colors(ipa.patches_), ipa.patches_.overlaps
     assert len(overlaps.first)

@@ -24,8 +24,9 @@ from manifoldry import (
 )
 from manifoldry._core.registry import list_methods
 from manifoldry._core.run import Run
+from manifoldry.evaluation.reliability._picture_clusters import picture_clusters
+from manifoldry.viz._report import build
 from manifoldry.viz._report import inputs as report_rows
-from manifoldry.viz._report import reading
 from manifoldry.viz._report.page import render
 
 ROLL = datasets.swiss_roll(300, random_state=1)
@@ -104,7 +105,7 @@ def test_colors_are_the_values_of_their_functions(report, models):
     assert np.allclose(colors["torn or folded"], bent.residuals)
     length = np.log2(bent.areas) / 2
     assert np.allclose(colors["stretch"], length - np.median(length))
-    seen = metrics.picture_clusters(Y, assign=False)
+    seen = picture_clusters(Y, assign=False)
     assert np.array_equal(colors["cluster"] == "", seen < 0)
     assert len(set(zip(colors["cluster"], seen, strict=True))) == len(set(seen))
     sizes = [np.sum(colors["cluster"] == str(k)) for k in range(1, seen.max() + 2)]
@@ -211,7 +212,7 @@ def test_the_summary_tells_which_distances_are_kept(report):
 
 @pytest.mark.parametrize(("share", "said"), [(0.0, "none"), (0.005, "under 1%"), (0.995, "over 99%"), (1.0, "all")])
 def test_nearly_all_is_not_called_all(share, said):
-    assert reading._share(share) == said
+    assert build._share(share) == said
 
 
 def test_the_same_seed_gives_the_same_report():

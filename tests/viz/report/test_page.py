@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manifoldry.viz._report import encoding, page
+from manifoldry.viz._report import page
 from manifoldry.viz._report.contents import Report, ReportPanel
 from report_samples import sample
 
@@ -69,7 +69,7 @@ def test_everything_that_is_packed_can_be_unpacked():
         np.testing.assert_allclose(
             Y * shown["scale"] + shown["center"],
             panel.coordinates,
-            atol=1.1 * encoding.COORDINATE_GRID * shown["scale"],
+            atol=1.1 * page.COORDINATE_GRID * shown["scale"],
         )
     columns = {column["name"]: column for column in meta["columns"]}
     assert [column["kind"] for column in columns.values()] == ["category", "number", "number", "text"]
@@ -115,35 +115,35 @@ def test_integers_are_names_in_a_label_and_amounts_elsewhere():
 def test_many_categories_need_more_bytes_and_too_many_are_text():
     n = 4000
     values = np.array([f"c{i % 700:03d}" for i in range(n)])
-    blocks = encoding.Blocks()
-    found = encoding.encode_column("many", values, blocks, names=False, limit=100)
+    blocks = page.Blocks()
+    found = page.encode_column("many", values, blocks, names=False, limit=100)
     assert (found["kind"], found["data"]["dtype"], len(found["categories"])) == ("category", "uint16", 700)
     names = np.array([f"c{i}" for i in range(n)])
-    assert encoding.encode_column("names", names, blocks, names=False, limit=100)["kind"] == "text"
+    assert page.encode_column("names", names, blocks, names=False, limit=100)["kind"] == "text"
 
 
 def test_long_text_is_cut_and_says_so():
     long = np.array([f"{i} " + "x" * 500 for i in range(240)])
     contents = page.payload(sample(columns={"long": long}, label=None))
     texts = unpacked(contents, contents["meta"]["columns"][0]["data"])
-    assert {len(text) for text in texts} == {encoding.MAX_FIELD_CHARACTERS}
+    assert {len(text) for text in texts} == {page.MAX_FIELD_CHARACTERS}
     assert all(text.endswith("…") for text in texts)
     assert "longer than 200 characters are cut" in contents["meta"]["sections"]["notes"]
-    assert encoding.field_limit(500_000, 4) == encoding.MIN_FIELD_CHARACTERS
+    assert page.field_limit(500_000, 4) == page.MIN_FIELD_CHARACTERS
     assert "is cut" not in page.payload(sample())["meta"]["sections"]["notes"]
 
 
 def test_pictures_that_are_too_many_become_smaller_or_are_left_out(monkeypatch):
     pictures = np.random.default_rng(0).integers(0, 256, (10, 30, 40, 3), dtype=np.uint8)
-    monkeypatch.setattr(encoding, "MAX_THUMBNAIL_BYTES", 10 * 15 * 20 * 3)
-    found, said = encoding.encode_thumbnails(pictures, blocks := encoding.Blocks())
+    monkeypatch.setattr(page, "MAX_THUMBNAIL_BYTES", 10 * 15 * 20 * 3)
+    found, said = page.encode_thumbnails(pictures, blocks := page.Blocks())
     assert (found["height"], found["width"], found["channels"]) == (15, 20, 3)
     assert "1/2 of their size" in said
     shown = unpacked({"blocks": blocks.packed}, found["data"]).reshape(10, 15, 20, 3)
     means = pictures.reshape(10, 15, 2, 20, 2, 3).astype(float).mean(axis=(2, 4))
     assert np.abs(shown - means).max() <= 0.5
-    monkeypatch.setattr(encoding, "MAX_THUMBNAIL_BYTES", 100)
-    assert encoding.encode_thumbnails(pictures, blocks)[0] is None
+    monkeypatch.setattr(page, "MAX_THUMBNAIL_BYTES", 100)
+    assert page.encode_thumbnails(pictures, blocks)[0] is None
 
 
 def test_rows_without_a_place_and_panels_of_one_place():

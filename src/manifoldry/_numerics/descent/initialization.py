@@ -24,30 +24,24 @@ Init = (
     | Annotated[Any, Described("an array of shape (n, n_components)")]
 )
 EIGENVECTOR_TOL = 1e-3
-"""Residual of the eigenvectors, relative to the largest possible eigenvalue: the descent changes them anyway. It does
-not untangle neighbors, so the tolerance is not larger: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994,
-with 1e-2 0.988, and 0.971 with the vectors of a sixteen times coarser graph."""
+"""Residual of the eigenvectors, relative to the largest possible eigenvalue: the descent changes them anyway. With
+1e-2 it does not untangle all neighbors: trustworthiness 0.988 instead of 0.994 (UMAP, 50,000 points of a roll)."""
 JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
 """Random part, in units of the spread, that separates coinciding points; share of the spread that counts as zero."""
-PIECE_DISTANCE = 2.5
-"""Distance between the centers of connected components, in half-widths of the larger."""
+COMPONENT_DISTANCE = 2.5  # distance between the centers of connected components, in half-widths of the larger
 SCALE_STEPS = (16, 8, 4, 2, 1)
 """Steps of the search for a scale, in eighth powers of 2: to 9 percent, which a descent soon corrects."""
 MAX_SCALE_STEPS = 160
 """Range of the search for a scale, in eighth powers of 2: a factor of a million in both directions."""
 
 INITIAL_WIDTH, INITIAL_STEPS = 10.0, 2**14
-"""Width of every column of an initial layout, and the number of steps to which it is rounded: negative sampling
-magnifies tiny differences, so the rounding errors of an eigenproblem must be removed."""
+"""Width of the columns of an initial layout, and the number of steps to which it is rounded: negative sampling
+magnifies the rounding errors of an eigenproblem."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """An initial layout (n, d), and what it is: "given", "ipa", "pca", "spectral" or "random".
-
-    It is centered, and its widest column has standard deviation 1; the unit of a given layout does not matter. Layouts
-    of ``kind`` "ipa" have the shape of the data and need only a scale; others provide little more than an order.
-    """
+    """An initial layout (n, d), centered, its widest column of standard deviation 1, and its kind, such as "pca"."""
 
     kind: str
     places: FloatArray
@@ -83,11 +77,7 @@ def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
 
 
 def given_layout(init: Any, run: Run) -> FloatArray:
-    """Return a given layout centered, its widest column with standard deviation 1, in rounded steps.
-
-    So the unit and the origin of the array do not matter. Without rounding, the last bits of the same shape in another
-    unit would lead to another layout.
-    """
+    """Return a given layout centered, its widest column with standard deviation 1, in rounded steps."""
     Y = np.array(init, dtype=np.float64)
     largest = float(np.abs(Y).max())
     return unit_layout(rounded_layout(Y / largest if largest > 0 else Y, stretched=False), run)
@@ -96,11 +86,7 @@ def given_layout(init: Any, run: Run) -> FloatArray:
 def initial_layout(
     init: str, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
-    """Return a centered layout whose widest column has standard deviation 1.
-
-    "auto" is "spectral" for a graph and "pca" otherwise; for distances (``pairwise``) the latter is classical scaling.
-    ``affinities`` are symmetric and non-negative.
-    """
+    """Return a centered layout whose widest column has standard deviation 1, from affinities or rows."""
     with run.stage("initialization"):
         if init == "auto":
             init = default_init(X, pairwise)
@@ -122,18 +108,22 @@ def default_init(X: Any, pairwise: bool) -> str:
 
 def unit_layout(Y: FloatArray, run: Run) -> FloatArray:
     """Return the layout centered, its widest column with standard deviation 1, and coinciding points separated."""
-    Y = _separated(Y - Y.mean(axis=0), run)
+    Y = Y - Y.mean(axis=0)
+    noise = run.rng("start").standard_normal(Y.shape)
+    spread = Y.std(axis=0)
+    widest = float(spread.max())
+    if widest == 0:
+        return noise - noise.mean(axis=0)
+    Y = Y / widest
+    # One generic projection distinguishes different positions.
+    _, first, copies = np.unique(Y @ np.sqrt(np.arange(2.0, Y.shape[1] + 2)), return_inverse=True, return_counts=True)
+    jittered = (copies[first] > 1)[:, None] | (spread <= MIN_SPREAD_SHARE * widest)
+    Y = np.where(jittered, Y + JITTER * noise, Y)
     return Y - Y.mean(axis=0)
 
 
 def best_scale(objective: Callable[[float], float]) -> float:
-    """Return the scale, an eighth power of 2, that minimizes an objective with one minimum.
-
-    Examples
-    --------
-    >>> best_scale(lambda scale: (scale - 64) ** 2)
-    64.0
-    """
+    """Return the scale, an eighth power of 2, that minimizes an objective with one minimum."""
     at = cache(lambda power: objective(2.0 ** (power / 8)))
     best = 0
     for step in SCALE_STEPS:
@@ -158,20 +148,6 @@ def rounded_layout(Y: FloatArray, stretched: bool) -> FloatArray:
 
 def _is_graph(X: Any, pairwise: bool) -> bool:
     return isinstance(X, NeighborGraph) or (pairwise and issparse(X))
-
-
-def _separated(Y: FloatArray, run: Run) -> FloatArray:
-    """Return the layout in units of its spread; coinciding points and columns without spread get jitter."""
-    noise = run.rng("start").standard_normal(Y.shape)
-    spread = Y.std(axis=0)
-    widest = float(spread.max())
-    if widest == 0:
-        return noise
-    Y = Y / widest
-    # One generic projection distinguishes different positions.
-    _, first, copies = np.unique(Y @ np.sqrt(np.arange(2.0, Y.shape[1] + 2)), return_inverse=True, return_counts=True)
-    jittered = (copies[first] > 1)[:, None] | (spread <= MIN_SPREAD_SHARE * widest)
-    return np.where(jittered, Y + JITTER * noise, Y)
 
 
 def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
@@ -221,4 +197,4 @@ def _lattice(sizes: IntArray, n_components: int) -> FloatArray:
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
     per_side = int(np.ceil(len(sizes) ** (1 / n_components) - 1e-9))
     cells = np.stack(np.unravel_index(rank, (per_side,) * n_components), axis=1)
-    return PIECE_DISTANCE * sizes.max() ** (1 / n_components) * cells
+    return COMPONENT_DISTANCE * sizes.max() ** (1 / n_components) * cells

@@ -1,13 +1,12 @@
-r"""The loss of one point of a finished layout as a function of its position, with all others fixed: t-SNE and UMAP.
+r"""The loss of one point of a finished layout as a function of its position: t-SNE and UMAP.
 
-In both a pair at squared distance s adds f(s), so its gradient is :math:`2 f'(s)\,(y - y_j)` and its Hessian
+A pair at squared distance s adds f(s), with gradient :math:`2 f'(s)\,(y - y_j)` and Hessian
 :math:`2 f'(s) I + 4 f''(s) (y - y_j)(y - y_j)^T`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -20,54 +19,33 @@ from manifoldry._numerics.repulsion import LayoutKernel, Potential
 MAX_REPELLING_POINTS = 2048
 """Maximum number of points whose repulsion is summed in UMAP's loss; from more, a random sample is used."""
 
-N_STARTS = 8
-"""Neighbors of greatest affinity whose positions are tried as starts."""
+N_STARTS = 8  # neighbors of greatest affinity whose positions are tried as starts
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Points left out of a layout: indices ``own`` (m,), neighbors ``near`` and affinities ``weights`` (m, k).
+    """Points left out of a layout: indices, neighbors and affinities, padded with 0: (m,), (m, k), (m, k)."""
 
-    Shorter rows are padded with weights of 0.
-    """
-
-    own: IntArray
-    near: IntArray
+    indices: IntArray
+    neighbors: IntArray
     weights: FloatArray
 
     def __getitem__(self, rows: Array) -> LeftOut:
-        return LeftOut(self.own[rows], self.near[rows], self.weights[rows])
+        return LeftOut(self.indices[rows], self.neighbors[rows], self.weights[rows])
 
     def __len__(self) -> int:
-        return len(self.own)
-
-
-class LeftOutLoss(Protocol):
-    """The loss of points left out, at any positions (m, d)."""
-
-    layout: FloatArray
-
-    def value(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return the loss (m,), up to a constant."""
-
-    def half_gradient(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return a fixed multiple of the gradient (m, d), with an attraction of size 1."""
-
-    def hessian(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return the second derivatives (m, d, d)."""
+        return len(self.indices)
 
 
 @dataclass(frozen=True)
 class JointLeftOut:
-    r"""n times the divergence of t-SNE and symmetric SNE as a function of one position.
+    r"""n times the divergence of t-SNE and symmetric SNE as a function of one position (liu2025).
 
     .. math:: L_i(y) = -2 n \sum_j p_{ij} \ln w(\|y - y_j\|^2)
         + n \ln \Big( Z_i + 2 \sum_{j \ne i} w(\|y - y_j\|^2) \Big) ,
 
-    where :math:`Z_i` is the sum of w over the ordered pairs of the other points. ``potential`` is the sum of w over all
-    points of the layout, ``others`` holds the :math:`Z_i`.
-
-    References: liu2025.
+    where ``others`` holds the sums :math:`Z_i` of w over the ordered pairs of the other points, and ``potential`` is
+    the sum of w over all points of the layout.
     """
 
     layout: FloatArray
@@ -82,30 +60,32 @@ class JointLeftOut:
         return cls(layout, kernel, potential, at_points.sum() - 2.0 * at_points)
 
     def value(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return the loss."""
-        logs = np.log(self.kernel.value(_squares(Y[:, None] - self.layout[points.near])))
-        total, _ = self._normalizer(Y, points.own)
+        """Return the loss (m,) of points at positions (m, d), up to a constant."""
+        logs = np.log(self.kernel.value(_squares(Y[:, None] - self.layout[points.neighbors])))
+        total, _ = self._normalizer(Y, points.indices)
         return len(self.layout) * (np.log(total) - 2.0 * np.einsum("ij,ij->i", points.weights, logs))
 
     def half_gradient(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return a quarter of the gradient."""
-        differences = Y[:, None] - self.layout[points.near]
+        """Return a quarter of the gradient (m, d), with an attraction of size 1."""
+        differences = Y[:, None] - self.layout[points.neighbors]
         pull = np.einsum("ij,ijc->ic", points.weights * self.kernel.attraction(_squares(differences)), differences)
-        total, gradient = self._normalizer(Y, points.own)
+        total, gradient = self._normalizer(Y, points.indices)
         return len(self.layout) * (pull + 0.5 * gradient / total[:, None])
 
     def hessian(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return the second derivatives, the repulsion summed over all pairs."""
+        """Return the second derivatives (m, d, d), the repulsion summed over all pairs."""
         n, kernel = len(self.layout), self.kernel
-        differences = Y[:, None] - self.layout[points.near]
+        differences = Y[:, None] - self.layout[points.neighbors]
         s = _squares(differences)
         pull = _pairs_hessian(
             points.weights * kernel.attraction(s), points.weights * kernel.attraction_slope(s), differences
         )
-        differences, s = _to_others(Y, self.layout, points.own)
+        differences = Y[:, None] - self.layout
+        differences[np.arange(len(Y)), points.indices] = 0.0
+        s = _squares(differences)
         w, g = kernel.value(s), kernel.attraction(s)
-        w[np.arange(len(Y)), points.own] = 0.0
-        total = self.others[points.own] + 2.0 * w.sum(axis=1)
+        w[np.arange(len(Y)), points.indices] = 0.0
+        total = self.others[points.indices] + 2.0 * w.sum(axis=1)
         slope = -2.0 * np.einsum("ij,ijc->ic", w * g, differences)
         push = _pairs_hessian(-w * g, w * (g**2 - kernel.attraction_slope(s)), differences)
         share = slope / total[:, None]
@@ -128,8 +108,7 @@ class SampledLeftOut:
     .. math:: L_i(y) = -\sum_j \frac{v_{ij}}{\sum_l v_{il}} \ln q(\|y - y_j\|^2)
         - \frac{m \gamma}{n} \sum_{j \ne i} \ln (1 - q(\|y - y_j\|^2)), \qquad q(s) = \frac{1}{1 + a (s + 0.001)^b} ,
 
-    with the affinities v, m negative samples and repulsion strength :math:`\gamma`. ``repelling`` are the points whose
-    repulsion is summed.
+    with affinities v, m negative samples, repulsion strength :math:`\gamma`, summed over the points ``repelling``.
 
     References: mcinnes2018, damrich2021, liu2025.
     """
@@ -146,26 +125,23 @@ class SampledLeftOut:
         return cls(layout.astype(np.float64), parameters, np.sort(drawn))
 
     def value(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return the loss."""
-        pull, _, _ = self._attraction(_squares(Y[:, None] - self.layout[points.near]))
-        _, s, counts = self._to_repelling(Y, points.own)
+        pull, _, _ = self._attraction(_squares(Y[:, None] - self.layout[points.neighbors]))
+        _, s, counts = self._to_repelling(Y, points.indices)
         push, _, _ = self._repulsion(s)
         return np.einsum("ij,ij->i", _shares(points), pull) + np.einsum("ij,ij->i", counts, push)
 
     def half_gradient(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return half of the gradient."""
-        differences = Y[:, None] - self.layout[points.near]
+        differences = Y[:, None] - self.layout[points.neighbors]
         pull = np.einsum("ij,ijc->ic", _shares(points) * self._attraction(_squares(differences))[1], differences)
-        differences, s, counts = self._to_repelling(Y, points.own)
+        differences, s, counts = self._to_repelling(Y, points.indices)
         return pull + np.einsum("ij,ijc->ic", counts * self._repulsion(s)[1], differences)
 
     def hessian(self, Y: FloatArray, points: LeftOut) -> FloatArray:
-        """Return the second derivatives."""
-        differences = Y[:, None] - self.layout[points.near]
+        differences = Y[:, None] - self.layout[points.neighbors]
         _, first, second = self._attraction(_squares(differences))
         shares = _shares(points)
         pull = _pairs_hessian(shares * first, shares * second, differences)
-        differences, s, counts = self._to_repelling(Y, points.own)
+        differences, s, counts = self._to_repelling(Y, points.indices)
         _, first, second = self._repulsion(s)
         return pull + _pairs_hessian(counts * first, counts * second, differences)
 
@@ -194,11 +170,11 @@ class SampledLeftOut:
         return differences, _squares(differences), strength * different / different.sum(axis=1, keepdims=True)
 
 
-def place_left_out(loss: LeftOutLoss, points: LeftOut, start: FloatArray, *, anywhere: bool = True) -> FloatArray:
-    """Return the position to which each point left out descends from its ``start``.
+LeftOutLoss = JointLeftOut | SampledLeftOut
 
-    With ``anywhere`` it also descends from the best of its neighbors' positions; the lower of the two losses counts.
-    """
+
+def embed_left_out(loss: LeftOutLoss, points: LeftOut, start: FloatArray, *, anywhere: bool = True) -> FloatArray:
+    """Return where points descend from their ``start`` or, with ``anywhere``, from a neighbor if that is lower."""
     positions = _descended(loss, points, start)
     if anywhere:
         alternative = _descended(loss, points, _best_neighbor(loss, points))
@@ -225,25 +201,13 @@ def _descended(loss: LeftOutLoss, points: LeftOut, start: FloatArray) -> FloatAr
 def _best_neighbor(loss: LeftOutLoss, points: LeftOut) -> FloatArray:
     """Return the position with the lowest loss among those of the neighbors with the greatest affinities."""
     first = np.argsort(-points.weights, axis=1, kind="stable")[:, :N_STARTS]
-    best = loss.layout[points.near[np.arange(len(points)), first[:, 0]]]
-    least = np.full(len(points), np.inf)
-    for column in first.T:
-        position = loss.layout[points.near[np.arange(len(points)), column]]
-        value = loss.value(position, points)
-        best = np.where((value < least)[:, None], position, best)
-        least = np.minimum(least, value)
-    return best
+    rows = np.arange(len(points))
+    starts = np.stack([loss.layout[points.neighbors[rows, column]] for column in first.T])
+    return starts[np.argmin([loss.value(start, points) for start in starts], axis=0), rows]
 
 
 def _shares(points: LeftOut) -> FloatArray:
     return points.weights / points.weights.sum(axis=1, keepdims=True)
-
-
-def _to_others(Y: FloatArray, layout: FloatArray, indices: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the differences to all points of the layout, 0 for the point itself, and their squares."""
-    differences = Y[:, None] - layout
-    differences[np.arange(len(Y)), indices] = 0.0
-    return differences, _squares(differences)
 
 
 def _pairs_hessian(first: FloatArray, second: FloatArray, differences: FloatArray) -> FloatArray:

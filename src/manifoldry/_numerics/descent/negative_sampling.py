@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Trace
+from manifoldry._core.values import FloatArray, NeighborGraph, Trace
 from manifoldry._numerics.descent.initialization import best_scale
-from manifoldry._numerics.descent.optimizer import Optimizer, Phase, descend, renumbered
+from manifoldry._numerics.descent.optimizer import Phase, descend, renumbered
 from manifoldry.graph._operations import symmetrize
 
 LAYOUT_ROWS_PER_TASK = 2048
-REPULSION_OFFSET = 1e-3
-"""Added to squared distances in the repulsion, so that no gradient is infinite."""
-N_PARTNERS = 16
-"""Random partners of each point in the estimate of the objective."""
-N_SCALE_BLOCKS = 4
-"""Blocks of points at which the objective is estimated in the search for a scale."""
-
-Tables = tuple[FloatArray, FloatArray]
+REPULSION_OFFSET = 1e-3  # added to squared distances in the repulsion, so that no gradient is infinite
+N_PARTNERS = 16  # Random partners of each point in the estimate of the objective
+N_SCALE_BLOCKS = 4  # Blocks of points at which the objective is estimated in the search for a scale
 
 
 def _lines(s: FloatArray, values: FloatArray) -> FloatArray:
@@ -38,11 +33,7 @@ def sampling_rates(weights: FloatArray, strongest: FloatArray | float) -> FloatA
 
 @dataclass(frozen=True)
 class LayoutParameters:
-    """The parameters of a layout by negative sampling, with UMAP's names.
-
-    a, b are those of the layout's kernel :math:`q = 1 / (1 + a s^b)`, s the squared distance. ``negative_sample_rate``
-    is per sample of an edge from its own end; the learning rate falls linearly to 0 in ``n_epochs``.
-    """
+    """The parameters of a layout by negative sampling, with UMAP's names and kernel :math:`q = 1 / (1 + a s^b)`."""
 
     a: float
     b: float
@@ -51,7 +42,7 @@ class LayoutParameters:
     learning_rate: float
     n_epochs: int
 
-    def tables(self) -> Tables:
+    def tables(self) -> tuple[FloatArray, FloatArray]:
         r"""Return tables for the compiled loops: attraction and repulsion as factors of the difference of two points.
 
         They are :math:`-\frac{d}{ds} 2 \ln q = \frac{2ab s^{b-1}}{1 + a s^b}` and
@@ -66,7 +57,6 @@ class LayoutParameters:
         return _lines(s, attraction), _lines(s, repulsion)
 
 
-@dataclass
 class NegativeSampling:
     r"""The optimizer of UMAP for symmetric positive weights; one step is one epoch.
 
@@ -75,37 +65,38 @@ class NegativeSampling:
     .. math:: -\sum_{ij} r_{ij} \ln q_{ij} - \frac{m}{n} \sum_i \Big(\sum_j r_{ij}\Big) \gamma \sum_k \ln(1 - q_{ik}) ,
 
     with the edge weights as shares r of the strongest, m negative samples per sample of an edge and repulsion strength
-    :math:`\gamma`. An epoch is two sweeps, because each edge is sampled from both ends. In a sweep all points move at
-    once, from where all were; random numbers depend on the point and the sweep only.
+    :math:`\gamma`. An epoch is two sweeps, one per end of each edge, in which all points move at once. In densMAP
+    :math:`\lambda \sum_{ij} r_{ij}\, C` is subtracted, and in the last epochs a step along the gradient of C follows.
 
     References: mcinnes2018, damrich2021.
     """
 
-    weights: csr_array
-    parameters: LayoutParameters
-    run: Run
-    _rows: tuple[IntArray, IntArray, FloatArray] = field(init=False, repr=False)
-    _tables: Tables = field(init=False, repr=False)
-    _seeds: IntArray = field(init=False, repr=False)
-    _buffer: FloatArray | None = field(default=None, init=False, repr=False)
+    density: DensityTerm | None = None
 
-    def __post_init__(self) -> None:
-        rates = sampling_rates(self.weights.data, float(self.weights.data.max()))
-        self._rows = self.weights.indptr.astype(np.int64), self.weights.indices.astype(np.int32), rates
-        self._tables = self.parameters.tables()
-        rng = self.run.rng("layout")
+    def __init__(self, weights: csr_array, parameters: LayoutParameters, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        rates = sampling_rates(weights.data, float(weights.data.max()))
+        self._rows = weights.indptr.astype(np.int64), weights.indices.astype(np.int32), rates
+        self._tables = parameters.tables()
+        rng = run.rng("layout")
         self._first_sweep = int(rng.integers(2**32))
-        self._seeds = rng.integers(2**64, size=(self.parameters.n_epochs, 2), dtype=np.uint64)
+        self._seeds = rng.integers(2**64, size=(parameters.n_epochs, 2), dtype=np.uint64)
 
     def advance(self, Y: FloatArray, step: int) -> None:
-        """Move ``Y`` (float32) by one epoch: a sweep into the buffer, and one back."""
-        if self._buffer is None:
-            self._buffer = np.empty_like(Y)
-        self._sweep(Y, self._buffer, step, 0)
-        self._sweep(self._buffer, Y, step, 1)
+        """Move ``Y`` (float32) by one epoch: a sweep into another array, and one back, then along the density term."""
+        moved = np.empty_like(Y)
+        self._sweep(Y, moved, step, 0)
+        self._sweep(moved, Y, step, 1)
+        p, density = self.parameters, self.density
+        if density is not None and step + 1 > (1.0 - density.goal.share) * p.n_epochs:
+            Y += density.moves(Y, density.factor * p.learning_rate * (1.0 - step / p.n_epochs))
 
     def _sweep(self, before: FloatArray, after: FloatArray, epoch: int, half: int) -> None:
-        move = _compiled_sweep(before.shape[1])
+        if before.shape[1] == 2:  # only the loop that is used is compiled
+            from manifoldry._numerics.kernels.umap_layout_2d import move_rows_2d as move
+        else:
+            from manifoldry._numerics.kernels.umap_layout import move_rows as move
+
         p = self.parameters
         length = np.float32(p.learning_rate * (1.0 - epoch / p.n_epochs))
         sweep = np.uint32((self._first_sweep + 2 * epoch + half) % 2**32)
@@ -116,10 +107,7 @@ class NegativeSampling:
         )
 
     def objective(self, Y: FloatArray, n_blocks: int | None = None) -> float:
-        """Return the objective per point, its sum over all pairs estimated from a few random partners of each.
-
-        It may be that of at most ``n_blocks`` blocks of points.
-        """
+        """Return the objective per point of all or ``n_blocks`` blocks of points, estimated from a few partners."""
         indptr, indices, rates = self._rows
         blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
         blocks = blocks[:: -(-len(blocks) // (n_blocks or len(blocks)))]
@@ -139,22 +127,14 @@ class NegativeSampling:
             degrees = np.bincount(rows - lo, shares, minlength=hi - lo)
             return float(shares @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
 
-        return float(sum(self.run.map(block, blocks, blas=True)) / len(points))
+        value = float(sum(self.run.map(block, blocks, blas=True)) / len(points))
+        if self.density is None:
+            return value
+        return value - self.density.factor * self.density.correlation(Y) / len(Y)
 
     def _power(self, differences: FloatArray) -> FloatArray:
         a, b = self.parameters.a, self.parameters.b
         return a * np.square(differences, dtype=np.float64).sum(axis=-1) ** b
-
-
-def _compiled_sweep(n_dims: int) -> Any:
-    """Return the compiled loop for layouts in ``n_dims`` dimensions; only this one is compiled."""
-    if n_dims == 2:
-        from manifoldry._numerics.kernels.umap_layout_2d import move_rows_2d
-
-        return move_rows_2d
-    from manifoldry._numerics.kernels.umap_layout import move_rows
-
-    return move_rows
 
 
 def optimize_layout(
@@ -169,9 +149,8 @@ def optimize_layout(
     """Return the layout (n, d), in float32, after negative sampling from ``start``, and the trace.
 
     Edges too weak to be sampled once are dropped. Points are renumbered by their number of samples and then along the
-    start, so that rows that are moved together take equally long. Random numbers use these indices, too, so permuted
-    points give the same layout. With ``rescale`` the start is first scaled so that its objective is minimal.
-    ``density`` adds densMAP's term.
+    start, so that rows moved together take equally long and permuted points give the same layout. With ``rescale`` the
+    start first gets its best scale. ``density`` adds densMAP's term.
     """
     strongest = weights.data.max()
     edges = weights.copy()
@@ -186,11 +165,10 @@ def optimize_layout(
         optimizer = NegativeSampling(edges, parameters, run)
         if rescale:
             positions *= np.float32(best_scale(lambda scale: optimizer.objective(scale * positions, N_SCALE_BLOCKS)))
-        combined: Optimizer = optimizer
         if density is not None and density.strength > 0:
-            term = DensityTerm(edges, parameters.a, parameters.b, density.reordered(order), run)
-            combined = DensitySampling(optimizer, term)
-        trace = descend(positions, [Phase("layout", combined, parameters.n_epochs)], run)
+            goal = replace(density, log_radii=density.log_radii[order])
+            optimizer.density = DensityTerm(edges, parameters.a, parameters.b, goal, run)
+        trace = descend(positions, [Phase("layout", optimizer, parameters.n_epochs)], run)
     layout = np.empty_like(positions)
     layout[order] = positions
     return layout, trace
@@ -198,23 +176,14 @@ def optimize_layout(
 
 # densMAP's term: local radii of the layout that are correlated with those of the data.
 
-DENSITY_ROWS_PER_TASK = 2048
-MIN_LAYOUT_RADIUS = 1e-8
-"""Added to squared radii in the layout, so that points that coincide have a logarithm."""
-MIN_RADIUS_SHARE = 1e-8
-"""The same for radii in the data, as a share of their mean."""
+MIN_LAYOUT_RADIUS = 1e-8  # added to squared radii in the layout, so that points that coincide have a logarithm
+MIN_RADIUS_SHARE = 1e-8  # the same for radii in the data, as a share of their mean
 MAX_RADIUS_SHARE = 0.5
-"""Longest move of a point in one epoch, in units of its radius in the layout: the term is steepest where points are
-dense, and a move across many of them is noise (digits: trustworthiness 0.967, and 0.951 at 2; radii 0.86 and 0.89)."""
+"""Longest move of a point in one epoch, in units of its radius: a move across many dense points is noise."""
 
 
 def log_local_radii(graph: NeighborGraph, weights: csr_array) -> FloatArray:
-    r"""Return :math:`\ln \sum_j w_{ij} d_{ij}^2 / \sum_j w_{ij}` over the edges of a fuzzy set, shape (n,).
-
-    The lengths d are those of the undirected ``graph``; the squared radius of copies counts as 1e-8 of the mean one.
-
-    References: narayan2021.
-    """
+    r"""Return :math:`\ln \sum_j w_{ij} d_{ij}^2 / \sum_j w_{ij}` over the edges of a fuzzy set (narayan2021)."""
     squares = symmetrize(graph).to_sparse().astype(np.float64)
     unit = float(squares.data.max(initial=0.0)) or 1.0
     squares.data = np.square(squares.data / unit)
@@ -227,45 +196,28 @@ def log_local_radii(graph: NeighborGraph, weights: csr_array) -> FloatArray:
 
 @dataclass(frozen=True)
 class DensityGoal:
-    r"""Log radii of the data (n,), and how much they count.
-
-    ``strength`` is densMAP's :math:`\lambda`, ``share`` that of the epochs, the last ones, and ``var_shift`` is added
-    to the variance of the layout's log radii.
-    """
+    r"""Log radii of the data (n,), densMAP's strength :math:`\lambda`, its share of the epochs and variance shift."""
 
     log_radii: FloatArray
     strength: float
     share: float
     var_shift: float
 
-    def reordered(self, order: IntArray) -> DensityGoal:
-        """Return the goal of the points in another order."""
-        return DensityGoal(self.log_radii[order], self.strength, self.share, self.var_shift)
 
-
-@dataclass
 class DensityTerm:
-    r"""The correlation of log radii in the data and in a layout.
+    r"""The correlation of log radii in the data and in a layout (narayan2021).
 
     .. math:: C = \frac{\mathrm{cov}(r^{data}, r)}{\mathrm{sd}(r^{data}) \sqrt{\mathrm{var}(r) + v}}, \qquad
         r_i = \ln \frac{\sum_j q_{ij} s_{ij}}{\sum_j q_{ij}}, \quad q = \frac{1}{1 + a s^b} ,
 
     over the edges of a symmetric graph, s squared distances in the layout.
-
-    References: narayan2021.
     """
 
-    edges: csr_array
-    a: float
-    b: float
-    goal: DensityGoal
-    run: Run
-    _rows: tuple[IntArray, IntArray] = field(init=False, repr=False)
-    _target_radii: FloatArray = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._rows = self.edges.indptr.astype(np.int64), self.edges.indices.astype(np.int32)
-        centered = self.goal.log_radii - self.goal.log_radii.mean()
+    def __init__(self, edges: csr_array, a: float, b: float, goal: DensityGoal, run: Run) -> None:
+        self.edges, self.a, self.b, self.goal, self.run = edges, a, b, goal, run
+        self.factor = goal.strength * float(edges.data.sum(dtype=np.float64) / edges.data.max())
+        self._rows = edges.indptr.astype(np.int64), edges.indices.astype(np.int32)
+        centered = goal.log_radii - goal.log_radii.mean()
         width = float(centered.std())
         self._target_radii = centered / width if width > 0 else centered
 
@@ -273,20 +225,16 @@ class DensityTerm:
         """Return C of a layout (n, d), in float32."""
         return self._correlated(self._radii(Y)[0])[0]
 
-    def gradient(self, Y: FloatArray) -> FloatArray:
-        """Return the derivatives of C by the coordinates, shape (n, d)."""
-        return self._derivatives(Y)[0]
-
     def moves(self, Y: FloatArray, factor: float) -> FloatArray:
         """Return moves along the gradient times ``factor``, at most half the radius of each point."""
-        gradient, radii = self._derivatives(Y)
+        gradient, radii = self.derivatives(Y)
         moves = factor * gradient
         lengths = np.sqrt(np.square(moves).sum(axis=1))
         longest = MAX_RADIUS_SHARE * np.sqrt(radii)
         shares = np.divide(longest, lengths, out=np.ones_like(lengths), where=lengths > longest)
         return (moves * shares[:, None]).astype(np.float32)
 
-    def _derivatives(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def derivatives(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the gradient of C, and the squared radii."""
         from manifoldry._numerics.kernels.density import differentiate_rows
 
@@ -295,7 +243,7 @@ class DensityTerm:
         pairs = np.column_stack([slopes / np.where(totals > 0, totals, 1.0), radii])
         gradient = np.empty(Y.shape)
         rows = *self._rows, Y, self.b, kernel, pairs, gradient
-        self._map(lambda lo, hi: differentiate_rows(*rows, lo, hi))
+        self.run.map(lambda lo, hi: differentiate_rows(*rows, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
         return gradient, radii
 
     def _radii(self, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -304,7 +252,7 @@ class DensityTerm:
 
         kernel, sums = np.empty(len(self._rows[1])), np.empty((len(Y), 2))
         rows = *self._rows, Y, self.a, self.b, kernel, sums
-        self._map(lambda lo, hi: sum_rows(*rows, lo, hi))
+        self.run.map(lambda lo, hi: sum_rows(*rows, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
         totals = sums[:, 1].copy()
         return sums[:, 0] / np.where(totals > 0, totals, 1.0), totals, kernel
 
@@ -316,33 +264,3 @@ class DensityTerm:
         width = float(np.sqrt(centered @ centered / n + self.goal.var_shift))
         covariance = float(self._target_radii @ centered / n)
         return covariance / width, (self._target_radii - covariance * centered / width**2) / (n * width)
-
-    def _map(self, work: Any) -> None:
-        self.run.map(work, self.run.ranges(self.edges.shape[0], DENSITY_ROWS_PER_TASK))
-
-
-@dataclass
-class DensitySampling:
-    r"""UMAP's optimizer with densMAP's term: :math:`\lambda \sum_{ij} r_{ij}\, C` is taken from the objective.
-
-    In the last epochs a step along the full gradient of the term follows the sweeps.
-    """
-
-    sampling: NegativeSampling
-    term: DensityTerm
-
-    @property
-    def _factor(self) -> float:
-        weights = self.sampling.weights.data
-        return self.term.goal.strength * float(weights.sum(dtype=np.float64) / weights.max())
-
-    def advance(self, Y: FloatArray, step: int) -> None:
-        """Move ``Y`` (float32) by one epoch."""
-        self.sampling.advance(Y, step)
-        p = self.sampling.parameters
-        if step + 1 > (1.0 - self.term.goal.share) * p.n_epochs:
-            Y += self.term.moves(Y, self._factor * p.learning_rate * (1.0 - step / p.n_epochs))
-
-    def objective(self, Y: FloatArray) -> float:
-        """Return the objective per point, its sum over pairs estimated."""
-        return self.sampling.objective(Y) - self._factor * self.term.correlation(Y) / len(Y)

@@ -1,13 +1,9 @@
-"""The descent of the neighbor embeddings: phases of an optimizer one after the other, with momentum.
-
-An optimizer defines a step. `descend` decides how often the objective is computed, when the descent has converged, and
-how to handle a callback's request to stop and Ctrl-C.
-"""
+"""The descent of the neighbor embeddings: phases of an optimizer one after the other, with momentum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -31,12 +27,10 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
-    """At most ``max_iter`` steps of one optimizer; the name is part of the progress message.
+    """At most ``max_iter`` steps of one optimizer; ``stop_when`` tells after each step whether the layout ends them.
 
-    The objective is computed every ``check_every`` steps (0: never) and after the last. The phase has converged when it
-    falls by less than the share ``tol`` of itself between two computations (0: never). ``stop_when`` is called after
-    each step and returns whether the layout ends the phase. With a ``measure``, the name of the objective, its last
-    value is part of the progress message.
+    The objective, called ``measure``, is computed every ``check_every`` steps (0: never) and after the last. The phase
+    has converged when it falls by less than the share ``tol`` of itself (0: never).
     """
 
     name: str
@@ -47,26 +41,9 @@ class Phase:
     stop_when: Callable[[FloatArray], bool] | None = None
     measure: str = ""
 
-    def message(self, objective: float) -> str:
-        """Return the progress message: the name of the phase, and the objective if it has a name."""
-        return f"{self.name}, {self.measure} {objective:.4f}" if self.measure else self.name
-
 
 def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
-    """Move ``Y``, in place, through the phases; return the objective where it was computed.
-
-    Each phase has its own objective, so it may jump between phases. A callback's request to stop or Ctrl-C ends the
-    descent with the layout reached so far.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bowl = Momentum(lambda Y: 2 * Y, lambda Y: float((Y**2).sum()), learning_rate=0.1)
-    >>> Y = np.ones((1, 2))
-    >>> trace = descend(Y, [Phase("down", bowl, 200, tol=1e-3, check_every=10)], Run())
-    >>> bool(np.abs(Y).max() < 1e-6)
-    True
-    """
+    """Move ``Y``, in place, through the phases, until a callback or Ctrl-C stops them; return the objectives."""
     total = sum(phase.max_iter for phase in phases)
     done, objectives, steps, stop = 0, [phases[0].optimizer.objective(Y)], [0], Stop.LIMIT
     with run.stoppable():
@@ -75,7 +52,8 @@ def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
             for step in range(phase.max_iter):
                 phase.optimizer.advance(Y, step)
                 done += 1
-                stopping = not run.step(done, total, phase.message(objectives[-1]))
+                measured = f", {phase.measure} {objectives[-1]:.4f}" if phase.measure else ""
+                stopping = not run.step(done, total, phase.name + measured)
                 last_step = step + 1 == phase.max_iter or (phase.stop_when is not None and phase.stop_when(Y))
                 if stopping or last_step or (phase.check_every and (step + 1) % phase.check_every == 0):
                     objectives.append(phase.optimizer.objective(Y))
@@ -100,10 +78,7 @@ def descend_rows(
     max_iter: int,
     tol: float,
 ) -> None:
-    """Move every row of ``Y``, in place, by an independent descent that ends with its first move of at most ``tol``.
-
-    ``gradient(Y[rows], rows)`` returns the gradient of the rows that still move.
-    """
+    """Move every row of ``Y``, in place, by ``gradient(Y[rows], rows)``, until its first move of at most ``tol``."""
     rows, velocity = np.arange(len(Y)), np.zeros_like(Y)
     for _ in range(max_iter):
         _accelerate(velocity, learning_rate * gradient(Y[rows], rows), momentum, max_move)
@@ -118,8 +93,7 @@ def _accelerate(velocity: FloatArray, step: FloatArray, momentum: float, max_mov
     """Update the velocity by one gradient step, no coordinate of it above ``max_move``."""
     velocity *= momentum
     velocity -= step
-    if np.isfinite(max_move):
-        np.clip(velocity, -max_move, max_move, out=velocity)
+    np.clip(velocity, -max_move, max_move, out=velocity)
 
 
 @dataclass
@@ -128,28 +102,23 @@ class Momentum:
 
     .. math:: v \leftarrow \mu v - \eta\, g \circ \nabla C(Y), \qquad Y \leftarrow Y + v .
 
-    A gain g grows by 0.2 where the velocity still points downhill and shrinks by a fifth where it does not. The layout
-    stays centered. Momentum that leads uphill is removed: for all points if it does so in their sum ("global"
-    ``restart``), which allows a large momentum without oscillation; or by half for each point where it does
-    ("per_point"), which keeps layouts stable that hardly move yet.
-
-    ``learning_rate`` is a number or an array of shape (n, 1); no coordinate moves by more than ``max_move`` in one
-    step.
+    A gain g grows by 0.2 where the velocity still points downhill and shrinks by a fifth where it does not. Momentum
+    that leads uphill is removed: for all points if it does so in their sum ("global" ``restart``), which allows a large
+    momentum; or by half for each point where it does ("per_point"), which keeps layouts stable that hardly move yet.
 
     References: jacobs1988, vandermaaten2008, odonoghue2015.
     """
 
     gradient: Callable[[FloatArray], FloatArray]
-    value: Callable[[FloatArray], float]
+    objective: Callable[[FloatArray], float]
     learning_rate: float | FloatArray
     momentum: float = 0.8
     restart: Literal["global", "per_point"] = "global"
     max_move: float = np.inf
-    velocity: FloatArray | None = field(default=None, repr=False)
-    gains: FloatArray | None = field(default=None, repr=False)
+    velocity: FloatArray | None = None
+    gains: FloatArray | None = None
 
     def advance(self, Y: FloatArray, step: int) -> None:  # noqa: ARG002
-        """Move ``Y`` by one step."""
         gradient = self.gradient(Y)
         if self.velocity is None or self.gains is None:
             self.velocity, self.gains = np.zeros_like(Y), np.ones_like(Y)
@@ -163,16 +132,10 @@ class Momentum:
         Y += self.velocity
         Y -= Y.mean(axis=0)
 
-    def objective(self, Y: FloatArray) -> float:
-        """Return the objective at ``Y``."""
-        return self.value(Y)
-
 
 # Points are renumbered so that neighbors are near in memory: a pass over all edges is bound by memory access.
 
-ROWS_PER_BLOCK = 1 << 16
-POINTS_PER_BLOCK = 256
-"""Points in a compact block: their coordinates fill a few pages."""
+POINTS_PER_BLOCK = 256  # points in a compact block: their coordinates fill a few pages
 
 
 def local_order(affinities: csr_array) -> IntArray:
@@ -187,25 +150,8 @@ def local_order(affinities: csr_array) -> IntArray:
 
 
 def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
-    """Return ``affinities[order][:, order]``; the entries of a row keep their order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> path = csr_array(np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]]))
-    >>> renumbered(path, np.array([2, 0, 1])).toarray().tolist()
-    [[0, 0, 2], [0, 0, 1], [2, 1, 0]]
-    """
-    n = len(order)
-    position = np.empty(n, dtype=affinities.indices.dtype)
-    position[order] = np.arange(n, dtype=position.dtype)
-    counts = np.diff(affinities.indptr)[order]
-    ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    data, indices = np.empty_like(affinities.data), np.empty_like(affinities.indices)
-    for lo in range(0, n, ROWS_PER_BLOCK):  # the indices of all entries at once would be larger than the affinities
-        rows = slice(lo, lo + ROWS_PER_BLOCK)
-        block = slice(ends[lo], ends[min(lo + ROWS_PER_BLOCK, n)])
-        shifts = affinities.indptr[order[rows]] - ends[:-1][rows]
-        entries = np.arange(block.start, block.stop) + np.repeat(shifts, counts[rows])
-        data[block], indices[block] = affinities.data[entries], position[affinities.indices[entries]]
-    return csr_array((data, indices, ends.astype(affinities.indptr.dtype)), shape=affinities.shape)
+    """Return ``affinities[order][:, order]``; the entries of a row keep their order."""
+    rows = affinities[order]
+    position = np.empty(len(order), dtype=rows.indices.dtype)
+    position[order] = np.arange(len(order), dtype=position.dtype)
+    return csr_array((rows.data, position[rows.indices], rows.indptr), shape=affinities.shape)

@@ -1,8 +1,4 @@
-"""Eigenpairs by intent: the smallest or the largest of a symmetric matrix or pencil.
-
-`smallest` and `largest` accept dense, sparse and matrix-free problems, ordinary or generalized. They try the solvers of
-`solvers.py` in turn, starting with the cheapest, and check the residuals of what each returns. Signs are fixed.
-"""
+"""Eigenpairs by intent: `smallest` or `largest` of a symmetric matrix or pencil, dense, sparse or matrix-free."""
 
 from __future__ import annotations
 
@@ -21,107 +17,52 @@ from manifoldry._numerics.eigen.pencil import GramMatrix, Pencil, product
 from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, lowest
 
 __all__ = ["GramMatrix", "column_signs", "fix_signs", "largest", "smallest"]
-
 SIGN_TIE_TOL = 1e-6
 """Entries this close to the largest magnitude count as equal, so that rounding does not decide the sign."""
-
-KNOWN_VECTOR_TOL = 1e-6
-"""Maximum residual of a known eigenvector, relative to the norm."""
+KNOWN_VECTOR_TOL = 1e-6  # maximum residual of a known eigenvector, relative to the norm
 
 
-def smallest(  # noqa: PLR0913
+def smallest(
     A: Any,
     k: int,
     *,
-    B: Any = None,
+    B: Array | None = None,
     null: Array | None = None,
     tol: float | None = None,
     tolerable: float = 0.0,
-    guess: FloatArray | None = None,
     run: Run,
 ) -> Spectrum:
     r"""Return the k algebraically smallest eigenpairs of A, or of the pencil (A, B), ascending.
 
     .. math:: A v = \lambda B v, \qquad v_i^\top B v_j = \delta_{ij}.
 
-    Multiple eigenvalues are repeated. A sparse problem is solved for each of its connected components separately. A may
-    be singular or nearly so: eigenvalues of alignment matrices, 1e-12 of the norm and less, are resolved as far as
-    rounding permits.
+    A is an array, sparse matrix, LinearOperator or `GramMatrix`, and may be singular; B is a vector of masses, the
+    diagonal of a matrix, or None for the identity. ``null`` are known eigenvectors (n,) or (n, m): they are not
+    returned, and their Rayleigh quotients are in ``dropped``. ``tol`` is the maximum residual, relative to the norm of
+    the (mass-scaled) matrix; by default 1e-12 is required and about 1e-14 aimed at. Residuals up to ``tolerable`` cause
+    a warning, others a `numpy.linalg.LinAlgError`. The result depends on neither the seed nor the threads of ``run``.
 
     References: parlett1998, davidson1975, morgan1986
-
-    Parameters
-    ----------
-    A : ndarray, sparse matrix, LinearOperator or GramMatrix of shape (n, n)
-        Symmetric.
-    k : int
-        Number of pairs.
-    B : ndarray of shape (n,) or (n, n), or sparse matrix, optional
-        Symmetric positive definite; a vector is a diagonal. The identity if not given.
-    null : ndarray of shape (n,) or (n, m), optional
-        Known eigenvectors, usually null vectors. They are not returned; the results are B-orthogonal to them, and their
-        Rayleigh quotients are in ``dropped``.
-    tol : float, optional
-        Maximum residual, relative to the norm of the (mass-scaled) matrix. By default the iteration continues to about
-        1e-14, or to rounding for close eigenvalues, and 1e-12 is required.
-    tolerable : float
-        Relative residual at which the best pairs are returned with a warning if none reach ``tol``; otherwise a
-        `numpy.linalg.LinAlgError` with the best residual is raised.
-    guess : ndarray of shape (n, m), optional
-        Approximate eigenvectors to start with, m at most k; they save steps and do not change the tolerance.
-    run : Run
-        Gets the stage "eigenproblem". The result depends on neither its seed nor its threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manifoldry._core.run import Run
-    >>> path = np.array([[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
-    >>> smallest(path, 2, null=np.ones(3), run=Run()).values.round(6)
-    array([1., 3.])
     """
     pencil = Pencil.of(A, B, 1.0, null, run)
-    return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run, guess)
+    return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
 
 
 def largest(
     A: Any,
     k: int,
     *,
-    B: Any = None,
     known: Array | None = None,
     tol: float | None = None,
-    guess: FloatArray | None = None,
     run: Run,
 ) -> Spectrum:
-    """Return the k algebraically largest eigenpairs of A, or of the pencil (A, B), values descending.
-
-    As `smallest`, at the other end of the spectrum, with ``known`` instead of ``null``; A may be indefinite. A dense A
-    is not copied unless it is small or all other solvers fail.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manifoldry._core.run import Run
-    >>> largest(np.diag([3.0, -7.0, 5.0]), 2, run=Run()).values
-    array([5., 3.])
-    """
-    pencil = Pencil.of(A, B, -1.0, known, run)
-    return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run, guess)
+    """Return the k algebraically largest eigenpairs of A, values descending; ``known`` is ``null`` of `smallest`."""
+    pencil = Pencil.of(A, None, -1.0, known, run)
+    return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run)
 
 
 def fix_signs(vectors: FloatArray) -> FloatArray:
-    """Return the columns with signs such that the entry of largest magnitude is positive.
-
-    If several entries tie up to one part in a million, the first decides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> fix_signs(np.array([[0.6, -1.0], [-0.8, 1.0]]))
-    array([[-0.6,  1. ],
-           [ 0.8, -1. ]])
-    """
+    """Return the columns with signs such that the first entry of largest magnitude is positive."""
     return vectors * column_signs(vectors)
 
 
@@ -132,42 +73,36 @@ def column_signs(vectors: FloatArray) -> FloatArray:
     return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
-def _spectrum(
-    pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run, guess: FloatArray | None
-) -> Spectrum:
+def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run) -> Spectrum:
     room = pencil.n - pencil.known.shape[1]
     if not 1 <= k <= room:
         raise ValueError(f"Between 1 and {room} eigenpairs can be found here; got k = {k}.")
     with run.stage("eigenproblem"):
         groups = _groups(pencil)
         if len(groups) == 1:
-            ritz, solver = lowest(pencil, k, tolerance, run, None if guess is None else pencil.root.times_t(guess))
-            values, vectors, norm = ritz.values[:k], pencil.root.solve_t(ritz.vectors[:, :k]), ritz.norm
+            ritz, solver = lowest(pencil, k, tolerance, run)
+            values, vectors, norm = ritz.values[:k], ritz.vectors[:, :k] / pencil.root, ritz.norm
         else:
             values, vectors, norm, solver = _by_components(pencil, groups, k, tolerance, run)
         _check_known_vectors(pencil, norm)
         vectors, values = fix_signs(vectors), pencil.sign * values + 0.0  # no negative zeros
-        defects = product(pencil.A, vectors, pencil.run) - _mass_times(pencil, vectors) * values
+        defects = product(pencil.A, vectors, pencil.run) - pencil.root * (pencil.root * vectors) * values
         residuals = np.linalg.norm(defects, axis=0)
-        _warn_if_approximate(residuals / max(norm, np.finfo(float).tiny), tolerance)
+        worst = float((residuals / max(norm, np.finfo(float).tiny)).max())
+        if tolerance.tolerable and worst > 10 * tolerance.accept:
+            warn(
+                f"The eigenvectors are approximate: no solver that fits here got below a relative residual of "
+                f"{worst:.0e}. Fewer points or neighbors make the problem easier."
+            )
         order = "smallest" if pencil.sign > 0 else "largest"
         return Spectrum(values, vectors, residuals, order, solver, _quotients(pencil, known))
-
-
-def _warn_if_approximate(residuals: FloatArray, tolerance: Tolerance) -> None:
-    worst = float(residuals.max())
-    if tolerance.tolerable and worst > 10 * tolerance.accept:
-        warn(
-            f"The eigenvectors are approximate: no solver that fits here got below a relative residual of {worst:.0e}. "
-            "Fewer points or neighbors make the problem easier."
-        )
 
 
 def _by_components(
     pencil: Pencil, groups: list[IntArray], k: int, tolerance: Tolerance, run: Run
 ) -> tuple[FloatArray, FloatArray, float, str]:
     """Return the k lowest values, their vectors, the norm and the solvers of a pencil with several components."""
-    known = pencil.root.solve_t(pencil.known)
+    known = pencil.known / pencil.root
     blocks = [pencil.part(members, known[members]) for members in groups]
     values, columns = _leftover(known, blocks, groups, k)
     norm, solvers = 0.0, set()
@@ -179,7 +114,7 @@ def _by_components(
         norm = max(norm, ritz.norm)
         solvers.add(solver)
         values.extend(ritz.values[:n_pairs])
-        columns.extend([(members, column)] for column in block.root.solve_t(ritz.vectors[:, :n_pairs]).T)
+        columns.extend([(members, column)] for column in (ritz.vectors[:, :n_pairs] / block.root).T)
     order = np.argsort(values, kind="stable")[:k]
     vectors = np.zeros((pencil.n, len(order)))
     for j, pair in enumerate(order):
@@ -208,13 +143,9 @@ def _groups(pencil: Pencil) -> list[IntArray]:
 def _leftover(
     known: FloatArray, blocks: list[Pencil], groups: list[IntArray], k: int
 ) -> tuple[list[float], list[list[tuple[IntArray, FloatArray]]]]:
-    """Return the k lowest pairs in the span of the known vectors cut to blocks, without the known vectors themselves.
-
-    A known vector that covers several blocks is an eigenvector on each of them, so the parts span more than the known
-    vectors do. Each pair is a list of (members, entries), one for each block.
-    """
+    """Return the k lowest pairs in the span of the known vectors cut to blocks, without the known vectors."""
     within = np.vstack(
-        [block.known.T @ block.root.times_t(known[members]) for block, members in zip(blocks, groups, strict=True)]
+        [block.known.T @ (block.root * known[members]) for block, members in zip(blocks, groups, strict=True)]
     )
     rest = np.linalg.qr(within, mode="complete")[0][:, known.shape[1] :]
     if rest.shape[1] == 0:
@@ -222,16 +153,12 @@ def _leftover(
     form = scipy.linalg.block_diag(*[block.known.T @ block.apply(block.known) for block in blocks])
     values, mix = np.linalg.eigh(rest.T @ form @ rest)
     parts = np.split(rest @ mix[:, :k], np.cumsum([block.known.shape[1] for block in blocks])[:-1])
-    spread = [block.root.solve_t(block.known @ part) for block, part in zip(blocks, parts, strict=True)]
+    spread = [(block.known @ part) / block.root for block, part in zip(blocks, parts, strict=True)]
     columns = [
         [(members, entries[:, j]) for members, entries in zip(groups, spread, strict=True)]
         for j in range(len(values[:k]))
     ]
     return list(values[:k]), columns
-
-
-def _mass_times(pencil: Pencil, vectors: FloatArray) -> FloatArray:
-    return pencil.root.times(pencil.root.times_t(vectors))
 
 
 def _check_known_vectors(pencil: Pencil, norm: float) -> None:
@@ -250,4 +177,6 @@ def _quotients(pencil: Pencil, known: Array | None) -> FloatArray:
     if known is None:
         return np.empty(0)
     V = np.asarray(known, dtype=np.float64).reshape(pencil.n, -1)
-    return np.einsum("ij,ij->j", V, product(pencil.A, V, pencil.run)) / np.einsum("ij,ij->j", V, _mass_times(pencil, V))
+    return np.einsum("ij,ij->j", V, product(pencil.A, V, pencil.run)) / np.einsum(
+        "ij,ij->j", V, pencil.root * (pencil.root * V)
+    )

@@ -10,25 +10,18 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.eigen.pencil import BlockOperator, Pencil, require_sound
+from manifoldry._numerics.eigen.pencil import BlockOperator, Pencil, check_form
 
-MAX_BASIS_BLOCKS = 10
-"""Maximum number of blocks in the basis before a restart."""
-
-MAX_STALLED_STEPS = 3
-"""Steps without progress after which an acceptable residual counts as converged."""
-
-MAX_HALVING_STEPS = 100
-"""Number of steps in which the residual must have halved for the iteration to continue."""
+MAX_BASIS_BLOCKS = 10  # maximum number of blocks in the basis before a restart
+MAX_STALLED_STEPS = 3  # steps without progress after which an acceptable residual counts as converged
+MAX_HALVING_STEPS = 100  # number of steps in which the residual must have halved for the iteration to continue
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """When a residual, relative to the norm of H, is small enough.
+    """When a residual, relative to the norm of H, is small enough: the aim, and what a result must reach.
 
-    The iteration aims at ``aim``; a result must reach ``accept``. ``angle`` is the maximum error residual / gap of the
-    span of the vectors, as far as ``rounding`` allows. Up to ``tolerable`` the best result is returned with a warning;
-    0 for never.
+    ``angle`` bounds residual / gap of the vectors, down to ``rounding``; up to ``tolerable`` there is only a warning.
     """
 
     aim: float
@@ -49,11 +42,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Ritz:
-    """Approximate lowest pairs of H, ascending: Rayleigh quotients and orthonormal vectors.
-
-    ``residuals`` are ``|H u - theta u|`` with the known vectors projected out; ``norm`` estimates the norm of H;
-    ``settled`` means that the iteration converged within its maximum number of steps.
-    """
+    """Approximate lowest pairs of H, ascending, their residuals, the norm of H, and whether the iteration converged."""
 
     values: FloatArray
     vectors: FloatArray
@@ -105,7 +94,7 @@ class Basis:
         new = orthonormal(block, self.pencil.known, self.vectors)
         image = self.pencil.apply(new)
         corner = new.T @ image
-        require_sound(corner, image, self.norm, self.pencil.eps)
+        check_form(corner, image, self.norm, self.pencil.eps)
         side = self.vectors.T @ image
         self._projection = np.block([[self._projection, side], [side.T, (corner + corner.T) / 2]])
         end = self.size + new.shape[1]
@@ -134,14 +123,9 @@ class Basis:
 def davidson(
     pencil: Pencil, start: Ritz, k: int, precondition: BlockOperator, steps: int, tolerance: Tolerance, run: Run
 ) -> Ritz:
-    """Return the lowest Ritz pairs after at most ``steps`` expansions of the span of ``start.vectors``.
+    """Return the lowest Ritz pairs after ``steps`` expansions by M r of the residuals r (davidson1975, morgan1986).
 
-    Each step adds M r for the residuals r = H u - theta u of a block of Ritz vectors. With M = I this is block Lanczos,
-    with M = (H - sigma)^-1 shift-and-invert block Lanczos, with a multigrid cycle it is related to LOBPCG. The
-    Rayleigh-Ritz step uses H itself, so an error of M costs steps, not accuracy. The block has a column for each pair,
-    so multiple eigenvalues are found.
-
-    References: davidson1975, morgan1986
+    With M = I this is block Lanczos. The Rayleigh-Ritz step uses H itself, so an error of M costs steps, not accuracy.
     """
     width = start.vectors.shape[1]
     capacity = min(MAX_BASIS_BLOCKS * width, pencil.n - pencil.known.shape[1])
@@ -167,22 +151,13 @@ def davidson(
 
 
 def rayleigh_ritz(pencil: Pencil, ritz: Ritz, *, settled: bool) -> Ritz:
-    """Return the Ritz pairs of the span of ``ritz.vectors``, from fresh products with H.
-
-    The projection onto the full basis has rounding errors of eps |H|, because the basis holds rough vectors; between
-    smooth vectors they are eps |H| / sqrt(n). For the alignment matrix of a roll of 50,000 points, with eigenvalues of
-    5e-13 |H|, this reduced the error from 3e-5 to 5e-7.
-    """
+    """Return the Ritz pairs of ``ritz.vectors``: fresh products with H have smaller rounding errors."""
     fresh = Basis(pencil, ritz, ritz.vectors.shape[1])
-    ritz_again, _ = fresh.ritz(fresh.size)
-    return Ritz(ritz_again.values, ritz_again.vectors, ritz_again.residuals, ritz_again.norm, settled)
+    return replace(fresh.ritz(fresh.size)[0], settled=settled)
 
 
 def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
-    """Return orthonormal columns that span the part of ``block`` orthogonal to the bases, one for each column.
-
-    Columns that depend on the others become directions of rounding, which do not harm the iteration.
-    """
+    """Return orthonormal columns that span the part of ``block`` orthogonal to the bases, dependent ones at random."""
     for _ in range(3):
         lengths = np.linalg.norm(block, axis=0)
         block = block / np.where(lengths > 0, lengths, 1.0)
@@ -197,34 +172,22 @@ def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
 
 # Davidson with a polynomial of the matrix as the inverse, for matrices that cannot be factored.
 
-N_BOUND_STEPS = 24
-"""Lanczos steps for an upper bound of the spectrum."""
+N_BOUND_STEPS = 24  # Lanczos steps for an upper bound of the spectrum
 STEPS_AND_GROWTH = ((9, 2), (9, 2), (27, 1), (81, 1))
-"""Davidson steps with each polynomial (nine fill the basis), and the minimum growth of the degree after them: the next
-degree follows from the Ritz values, which converge late."""
-MIN_DEGREE, MAX_DEGREE = 40, 600
-"""Degrees of the polynomials; the first has the least."""
+"""Davidson steps with each polynomial, and the minimum growth of its degree: Ritz values converge late."""
+MIN_DEGREE, MAX_DEGREE = 40, 600  # degrees of the polynomials; the first has the least
 DEGREE_SHARE = 0.3
 """Degree, relative to the root of norm / (largest Ritz value of the block), that needed the fewest products."""
-MAX_LACK = 3
-"""Required degree, as a multiple of the largest, beyond which hundreds of steps would be needed."""
-FLAT_DEGREES = 3.0
-"""Above 9 / degree^2 of the norm the polynomial is nearly 1/x (to exp(-6)); below it is bounded."""
-N_NEAR_ROWS = 512
-"""Rows are reordered so that runs of this many are near each other in the graph. Milliseconds of a product with eight
-columns, digits in 50-D, n = 70,000: 22 in the order of the data, 13 in this one, 14 in Cuthill and McKee's."""
-MIN_ROWS = 5000
-"""Rows that a thread works on at a time."""
+MAX_DEGREE_RATIO = 3  # required degree, as a multiple of the largest, at which the iteration ends
+FLAT_DEGREES = 3.0  # above 9 / degree^2 of the norm the polynomial is nearly 1/x (to exp(-6)); below it is bounded
+ROWS_PER_RUN = 512
+"""Rows that are near each other in the graph and follow each other: products take 13 instead of 22 ms."""
+MIN_ROWS = 5000  # rows that a thread works on at a time
 
 
 @dataclass(frozen=True)
 class ChebyshevInverse:
-    """The Chebyshev iteration for H z = r over [lower, upper] as a map of columns, in single precision.
-
-    Davidson corrects for the error of the map, and single precision is far below that.
-
-    References: zhou2007
-    """
+    """The Chebyshev iteration (zhou2007) for H z = r over [lower, upper], in single precision: Davidson corrects it."""
 
     right_factor: Any  # None, or R with H = R'R
     matrix: Any  # H, or R'
@@ -238,7 +201,7 @@ class ChebyshevInverse:
         """Return the map of least degree for a symmetric csr_array with spectrum in [0, upper]; R'R = H is faster."""
         from manifoldry.graph._kernels.paths import compact_order
 
-        order = compact_order(H.indptr.astype(np.int64), H.indices.astype(np.int32), N_NEAR_ROWS)
+        order = compact_order(H.indptr.astype(np.int64), H.indices.astype(np.int32), ROWS_PER_RUN)
         if R is None:
             return cls(None, _compiled_form(H[order][:, order]), order, upper, MIN_DEGREE, run)
         factor = sp.csr_array(R)[:, order]
@@ -293,9 +256,9 @@ class ChebyshevInverse:
 
 def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
     """Davidson with Chebyshev iterations as the inverse, of a semidefinite sparse matrix."""
-    if not pencil.sparse or pencil.sign < 0 or sp.issparse(pencil.B):
+    if not pencil.sparse or pencil.sign < 0:
         return None
-    scale = sp.diags_array(np.ones(pencil.n) if pencil.B is None else 1.0 / np.sqrt(pencil.B))
+    scale = sp.diags_array(np.ones(pencil.n) if pencil.masses is None else 1.0 / np.sqrt(pencil.masses))
     H = sp.csr_array(scale @ pencil.A @ scale)
     upper = upper_bound(H)
     start = replace(best, vectors=_widened(best.vectors, pencil))
@@ -308,7 +271,7 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
             break
         highest = max(float(ritz.values[-1]), upper * np.finfo(float).eps)
         degree = DEGREE_SHARE * float(np.sqrt(upper / highest))
-        if degree > MAX_LACK * MAX_DEGREE:
+        if degree > MAX_DEGREE_RATIO * MAX_DEGREE:
             break
         inverse = replace(inverse, degree=int(min(max(degree, growth * inverse.degree), MAX_DEGREE)))
     return ritz
@@ -321,7 +284,7 @@ def _compiled_form(A: Any) -> tuple[Any, Any, Any]:
 
 
 def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
-    """Return the block, filled up with random columns to a multiple of the lanes: their products cost nothing extra."""
+    """Return the block with random columns up to a multiple of the lanes: their products cost nothing extra."""
     from manifoldry._numerics.kernels.chebyshev import N_COLUMNS_AT_ONCE
 
     more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
@@ -330,10 +293,7 @@ def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
 
 
 def upper_bound(H: Any) -> float:
-    """Return an upper bound of the largest eigenvalue, from a few Lanczos steps and the norm of the remainder.
-
-    References: zhou2007
-    """
+    """Return an upper bound of the largest eigenvalue, from a few Lanczos steps and the remainder (zhou2007)."""
     v = np.random.Generator(np.random.Philox(key=2)).standard_normal(H.shape[0])
     v /= np.linalg.norm(v)
     diagonal, off_diagonal, previous, beta = [], [], np.zeros_like(v), 0.0

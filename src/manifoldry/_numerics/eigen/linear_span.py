@@ -10,8 +10,7 @@ import numpy as np
 from scipy.sparse import diags_array, issparse
 
 from manifoldry._core import check
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Extension, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.eigen import largest, smallest
 from manifoldry._numerics.elbow import Suggestion, gap
@@ -19,23 +18,18 @@ from manifoldry._numerics.geometry.affinity import Affinity, LaplacianKind, lapl
 from manifoldry._numerics.scaling import center_gram
 from manifoldry.graph._operations import components
 
-SPAN_RANK_TOL = 1e-8
-"""Share of the largest singular value below which a direction of the rows counts as rounding: a unit coordinate along
-it would magnify the rounding of the data, 1e-16, to more than 1e-8."""
+SPAN_RANK_TOL = 1e-8  # share of the largest singular value below which a direction of the rows counts as rounding
 KERNEL_RANK_TOL = 1e-6
-"""Share of a kernel's largest eigenvalue below which its range ends: kernels whose eigenvalues fall without a gap
-leave the eigenvectors at a cut uncertain by 1e-16 over that share."""
-MIN_EIGENPAIRS = 10
-"""Minimum number of eigenpairs, so that a gap can be seen."""
+"""Share of a kernel's largest eigenvalue below which its range ends: eigenvectors there are uncertain."""
+MIN_EIGENPAIRS = 10  # minimum number of eigenpairs, so that a gap can be seen
 
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """The rows (n, f) that a linear map is applied to: the points themselves, or their rows of a kernel.
+    """The rows (n, f) that a linear map is applied to: the points (``features`` None), or their rows of a kernel.
 
-    ``table @ loadings`` (None: the table itself) are, up to a shift, coordinates with the right inner products;
-    ``features`` computes the rows of new points (None: they are the points). A direction below the share ``rank_tol``
-    of the largest singular value counts as rounding.
+    ``table @ loadings`` (None: the table) are coordinates up to a shift. Singular values below the
+    share ``rank_tol`` of the largest are rounding.
     """
 
     table: FloatArray
@@ -45,10 +39,7 @@ class FeatureRows:
 
 
 def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: float = KERNEL_RANK_TOL) -> FeatureRows:
-    r"""Return kernel rows with the loadings :math:`V \Lambda^{-1/2}` of kernel PCA, in the range of H K H.
-
-    The range is spanned by the eigenvectors whose eigenvalues exceed the share ``rank_tol`` of the largest.
-    """
+    r"""Return kernel rows with the loadings :math:`V \Lambda^{-1/2}` of kernel PCA, in the range of H K H."""
     with run.stage("range"):
         centered = center_gram((K + K.T) / 2, run)
         with blas_threads_for(len(centered)):
@@ -59,12 +50,7 @@ def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: 
 
 @dataclass(frozen=True)
 class PrincipalSpan:
-    r"""The span of the feature rows in principal coordinates P (n, r), weighted by D.
-
-    :math:`P^T D P = \mathrm{diag}(\sigma^2)`, the singular values descending and none of them rounding. Coordinates are
-    ``(rows - mean) @ directions``, with the weighted mean; directions (f, r) are orthonormal where the rows are the
-    points. ``features`` as in `FeatureRows`.
-    """
+    r"""Principal coordinates P, ``(rows - mean) @ directions``, with :math:`P^T D P = diag(\sigma^2)`, weights D."""
 
     mean: FloatArray
     directions: FloatArray
@@ -82,10 +68,7 @@ class PrincipalSpan:
         return self._lowest(self.coordinates, form, count, run)
 
     def smallest_generalized(self, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
-        r"""Return the lowest pairs of :math:`P^T M P w = \lambda P^T D P w` with :math:`w^T P^T D P w = 1`.
-
-        The singular values turn it into an ordinary eigenproblem, without the squared condition of the generalized one.
-        """
+        r"""Return the lowest pairs of :math:`P^T M P w = \lambda P^T D P w` with :math:`w^T P^T D P w = 1`."""
         spectrum, w = self._lowest(self.coordinates / self.singular_values, form, count, run)
         return spectrum, w / self.singular_values[:, None]
 
@@ -98,10 +81,7 @@ class PrincipalSpan:
 def principal_span(
     rows: FeatureRows, run: Run, *, weights: FloatArray | None = None, variance: float = 1.0
 ) -> PrincipalSpan:
-    """Return the span of the rows, cut where the leading directions hold the share ``variance`` of all variance.
-
-    At 1 these are all directions above rounding. ``weights`` (n,) are not negative; equal if not given.
-    """
+    """Return the span of the leading directions with a share ``variance`` of the variance (1: all above rounding)."""
     with run.stage("span"):
         D = np.ones(len(rows.table)) if weights is None else weights
         mean = D @ rows.table / D.sum()
@@ -122,23 +102,15 @@ def principal_span(
 
 
 def laplacian_eigenpairs(W: Any, count: int, kind: LaplacianKind, run: Run) -> Spectrum:
-    r"""Return the lowest eigenpairs, after the null vector, of a Laplacian of the edge weights W of a connected graph.
-
-    Those of the random-walk Laplacian come from :math:`L v = \lambda D v`.
-    """
-    if kind == "random_walk":
-        L = laplacian(W)
-        return smallest(L.matrix, count, B=L.degrees, null=L.null, run=run)
-    L = laplacian(W, kind)
-    return smallest(L.matrix, count, null=L.null, run=run)
+    """Return the lowest eigenpairs, after the null vector, of a Laplacian of weights W of a connected graph."""
+    # Those of the random walk come from L v = lambda D v.
+    walk = kind == "random_walk"
+    L = laplacian(W) if walk else laplacian(W, kind)
+    return smallest(L.matrix, count, B=L.degrees if walk else None, null=L.null, run=run)
 
 
 def walk_eigenpairs(walk: Affinity, count: int, run: Run) -> Spectrum:
-    r"""Return the leading eigenpairs of P after the constant, with :math:`\sum_i \pi_i \psi(i)^2 = 1`.
-
-    They are those of :math:`D^{-1/2} W D^{-1/2}`. For a sparse W the lowest pairs of :math:`I - D^{-1/2} W D^{-1/2}`
-    are computed, because sparse solvers are made for the low end of a Laplacian.
-    """
+    r"""Return the leading eigenpairs of P after the constant, with :math:`\sum_i \pi_i \psi(i)^2 = 1`."""
     A, roots = walk.symmetric, np.sqrt(walk.stationary)
     if issparse(A):
         flipped = smallest(diags_array(np.ones(len(roots))) - A, count, null=roots, run=run)

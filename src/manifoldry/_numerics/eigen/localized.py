@@ -14,33 +14,18 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, Spectrum
 from manifoldry._numerics.eigen import GramMatrix, smallest
 
-N_SPARE = 4
-"""Additional eigenvectors if one is localized: others of its kind are near."""
-N_SKIPPED = 12
-"""Maximum number of localized eigenvectors of a Laplacian that are skipped."""
-MAX_ROUNDS = 4
-"""Maximum number of rounds: enough for digits, faces, wines and cells; each costs an eigenproblem."""
+N_SPARE = 4  # additional eigenvectors if one is localized: others of its kind are near
+N_SKIPPED = 12  # maximum number of localized eigenvectors of a Laplacian that are skipped
+MAX_ROUNDS = 4  # maximum number of rounds: enough for digits, faces, wines and cells
 MAX_POINTS_FOR_ROUNDS = 10_000
 """Number of points above which there is one round: an eigenproblem of 20,000 points takes ten seconds and more."""
-MAX_HELD_SHARE = 0.05
-"""Maximum share of held points; if more dominate the coordinates, they are not exceptions."""
-N_HOLDING_COLUMNS = 256
-"""Columns of the holding map solved for at a time."""
-MIN_HOLDING_WEIGHT = 1e-6
-"""Smaller weights in the mean of a held point are dropped: they would fill the matrix."""
+MAX_HELD_SHARE = 0.05  # maximum share of held points; if more dominate the coordinates, they are not exceptions
+N_HOLDING_COLUMNS = 256  # columns of the holding map solved for at a time
+MIN_HOLDING_WEIGHT = 1e-6  # smaller weights in the mean of a held point are dropped: they would fill the matrix
 
 
 def participation(vectors: FloatArray) -> FloatArray:
-    r"""Return the share of the points that carry each column: :math:`(\sum_i v_i^2)^2 / (n \sum_i v_i^4)`.
-
-    A column of m equal entries among zeros has m/n, a cosine 2/3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> participation(np.array([[1.0, 3.0], [1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]))
-    array([1.  , 0.25])
-    """
+    r"""Return the share of the points that carry each column: :math:`(\sum_i v_i^2)^2 / (n \sum_i v_i^4)`."""
     squares = (vectors / np.maximum(np.abs(vectors).max(axis=0), np.finfo(float).tiny)) ** 2
     return squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), np.finfo(float).tiny) / len(vectors)
 
@@ -48,9 +33,9 @@ def participation(vectors: FloatArray) -> FloatArray:
 def skip_localized(
     pairs: Callable[[int], Spectrum], count: int, most: int, least: float
 ) -> tuple[Spectrum, dict[str, Any]]:
-    """Return the first ``count`` eigenpairs carried by at least the share ``least`` of the points, and diagnostics.
+    """Return the first ``count`` pairs that a share ``least`` of the points carries (if there are), and diagnostics.
 
-    ``pairs(m)`` computes the first m of at most ``most``. If there are too few such pairs, localized ones are kept.
+    ``pairs(m)`` computes the first m of at most ``most``.
     """
     spectrum = pairs(count)
     if not (participation(spectrum.vectors) < least).any():
@@ -66,14 +51,13 @@ def skip_localized(
         vectors=spectrum.vectors[:, chosen],
         residuals=spectrum.residuals[chosen],
     )
-    remarks = []
-    if skipped:
-        remarks.append(
-            f"{skipped} eigenvector{'s' if skipped > 1 else ''} carried by less than {least:.0%} of the points "
-            "(outliers, small clumps) did not become coordinates; min_participation=0 keeps them."
-        )
-    advice = tuple(_still_localized(shares[chosen], least))
-    return chosen_pairs, {"skipped_eigenvectors": skipped, "advice": advice, "remarks": tuple(remarks)}
+    remark = (
+        f"{skipped} eigenvector{'s' if skipped > 1 else ''} carried by less than {least:.0%} of the points "
+        "(outliers, small clumps) did not become coordinates; min_participation=0 keeps them."
+    )
+    advice = _still_localized(shares[chosen], least)
+    remarks = (remark,) if skipped else ()
+    return chosen_pairs, {"skipped_eigenvectors": skipped, "advice": advice, "remarks": remarks}
 
 
 @dataclass(frozen=True)
@@ -85,18 +69,14 @@ class Aligned:
     notes: dict[str, Any]
 
 
-def aligned_eigenvectors(
-    matrix: Any, affinities: csr_array, count: int, least: float, run: Run, guess: FloatArray | None = None
-) -> Aligned:
-    r"""Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
+def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: float, run: Run) -> Aligned:
+    """Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
 
-    An alignment matrix M hardly constrains a point, or a small clump, that belongs to no neighborhood but its own, and
-    has an eigenvector for each. Such points are held at the mean of their neighbors, weighted by ``affinities``:
-    :math:`y = E u` with the other points at u, and the eigenvectors are those of :math:`E^T M E`. If no eigenvector is
-    localized this is M itself. ``guess`` (n, m) holds approximate coordinates to start with.
+    Points in no neighborhood but their own are held at the mean of their neighbors, weighted by ``affinities``: with
+    :math:`y = E u` and the other points at u, the eigenvectors are those of :math:`E^T M E`.
     """
     n = matrix.shape[0]
-    spectrum, Y = bottom_eigenvectors(matrix, count, run, guess)
+    spectrum, Y = bottom_eigenvectors(matrix, count, run)
     shares = participation(spectrum.vectors)
     if not (shares < least).any():
         return Aligned(spectrum, Y, {})
@@ -116,29 +96,25 @@ def aligned_eigenvectors(
     if spread is not None:
         Y = _standardized(spread @ spectrum.vectors)
         spectrum = replace(spectrum, vectors=Y / np.sqrt(n))
-    remarks = []
-    if len(held):
-        remarks.append(
-            f"{len(held)} of {n} points (outliers, small clumps) would have dominated a coordinate, and were placed at "
-            "the weighted mean of their neighbors; use more neighbors, or min_participation=0 to disable this."
-        )
-    advice = tuple(_still_localized(shares, least))
-    return Aligned(spectrum, Y, {"held_points": len(held), "advice": advice, "remarks": tuple(remarks)})
+    remark = (
+        f"{len(held)} of {n} points (outliers, small clumps) would have dominated a coordinate, and were placed at "
+        "the weighted mean of their neighbors; use more neighbors, or min_participation=0 to disable this."
+    )
+    advice = _still_localized(shares, least)
+    remarks = (remark,) if len(held) else ()
+    return Aligned(spectrum, Y, {"held_points": len(held), "advice": advice, "remarks": remarks})
 
 
-def _restricted(matrix: Any, spread: csr_array) -> Any:
-    if isinstance(matrix, GramMatrix):
-        return matrix.restricted(spread)
-    half = spread.T @ matrix @ spread
-    return csr_array(half + half.T) * 0.5
+def _restricted(matrix: Any, E: csr_array) -> Any:
+    """Return E'ME, with its factor RE if M is a Gram matrix R'R."""
+    plain = matrix.matrix if isinstance(matrix, GramMatrix) else matrix
+    half = csr_array(E.T @ plain @ E)
+    form = csr_array(half + half.T) * 0.5
+    return GramMatrix(form, csr_array(matrix.factor @ E)) if isinstance(matrix, GramMatrix) else form
 
 
 def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntArray]:
-    r"""Return the matrix E (n, free) that puts held points at the weighted means of their neighbors, and the free ones.
-
-    With the random walk P along the affinities, :math:`(I - P_{hh})\, y_h = P_{hf}\, y_f`: a held point gets the mean
-    of the free points that a walk from it reaches first.
-    """
+    """Return E (n, free) that puts held points at the mean of the free ones that walks reach first, and these."""
     n = affinities.shape[0]
     free = np.setdiff1d(np.arange(n), held)
     rows = affinities[held]
@@ -177,28 +153,22 @@ def _standardized(coordinates: FloatArray) -> FloatArray:
     return Y @ (vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))) @ vectors.T
 
 
-def _still_localized(shares: FloatArray, least: float) -> list[str]:
+def _still_localized(shares: FloatArray, least: float) -> tuple[str, ...]:
     count = int(np.count_nonzero(shares < least))
-    if not count:
-        return []
-    return [
+    text = (
         f"{count} coordinate{'s are' if count > 1 else ' is'} carried by less than {least:.0%} of the points; "
         "inspect the points farthest out, and try more neighbors."
-    ]
+    )
+    return (text,) if count else ()
 
 
 TOLERABLE_RESIDUAL = 1e-4
 """Relative residual up to which a layout is returned, with a warning, if no solver does better."""
 
 
-def bottom_eigenvectors(
-    matrix: Any, n_components: int, run: Run, guess: FloatArray | None = None
-) -> tuple[Spectrum, FloatArray]:
-    """Return the lowest eigenpairs of a matrix that annihilates the constant, without it, and coordinates Y'Y = nI.
-
-    ``guess`` (n, m) holds approximate coordinates to start with.
-    """
+def bottom_eigenvectors(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArray]:
+    """Return the lowest eigenpairs of a matrix that annihilates the constant, without it, and coordinates Y'Y = nI."""
     n = matrix.shape[0]
     constant = np.full(n, 1 / np.sqrt(n))
-    spectrum = smallest(matrix, n_components, null=constant, tolerable=TOLERABLE_RESIDUAL, guess=guess, run=run)
+    spectrum = smallest(matrix, n_components, null=constant, tolerable=TOLERABLE_RESIDUAL, run=run)
     return spectrum, spectrum.vectors * np.sqrt(n)

@@ -13,83 +13,45 @@ from scipy.sparse.linalg import splu
 
 from manifoldry._core.csgraph import breadth_first_order
 from manifoldry._core.memory import available_memory
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for, one_blas_thread
+from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polynomial, rayleigh_ritz
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 
 Solver = Callable[[Pencil, Ritz, int, Tolerance, Run], Ritz | None]
 """Improves the best Ritz pairs so far; returns None if it does not apply to the pencil."""
-
 MAX_LAPACK_SIZE = 400
-"""Maximum order at which LAPACK, which cannot fail, is tried first. Milliseconds for 4 pairs of a dense matrix, LAPACK
-and Krylov: n = 300 6, 5; 450 10, 7; 1,000 83, 12; 2,000 323, 43. For 3 pairs of a graph Laplacian, LAPACK and the other
-solvers: n = 300 6, 11; 450 16, 13; 1,000 96, 18; 2,000 363, 28."""
-
-MAX_LAPACK_RATIO = 50
-"""LAPACK is also used if the order is at most this many times k: a Krylov basis would be as large."""
-
-N_GUARD_VECTORS = 2
-"""Additional vectors in the block; the last of a block converges slowest."""
-
+"""Maximum order at which LAPACK, which cannot fail, is tried first: 450 takes 10 ms, as long as a Krylov method."""
+MAX_LAPACK_RATIO = 50  # LAPACK is also used if the order is at most this many times k: a Krylov basis would be as large
+N_GUARD_VECTORS = 2  # additional vectors in the block; the last of a block converges slowest
 MIN_DENSE_BLOCK = 8
 """Minimum block size for a dense A: a product costs 8 columns little more than 4 (n = 10,000: 47 and 41 ms)."""
-
 RELATIVE_SHIFT = 1e-15
-"""Distance of the shift from the spectrum, relative to the norm: just above rounding, below the lowest eigenvalues.
-Alignment matrices of a roll have their second value at 4e-9 |A| (n = 2,000) and 5e-13 |A| (n = 50,000).
-Shifts from 2e-16 to 1e-14 gave the same vectors there in as many steps."""
-
+"""Distance of the shift from the spectrum, relative to the norm: just above rounding. The second eigenvalue of the
+alignment matrix of a roll is 5e-13 of the norm (n = 50,000)."""
 MAX_LEVEL_WIDTH = 6000
-"""Maximum width of a breadth-first level for a sparse factorization. Among wide graphs, factoring took about
-2 w^3 / 6e9 s for a widest level of w points (w = 1,240: 0.5 s; 1,600: 1.5 s; 2,200: 0.9 s), so this is a minute."""
-
+"""Maximum width w of a breadth-first level for a sparse factorization, which takes about 2 w^3 / 6e9 s: a minute."""
 MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
-"""A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order.
-Seconds, sparse and dense: 50-D neighbors, n = 4,000, 83 % predicted: 0.9, 0.5; their neighbors in 5-D,
-n = 4,000, 65 %: 0.8, 0.5; in 4-D, n = 8,000, 44 %: 2.7, 4.0."""
-
-N_NEAR_NULL = 3
-"""Maximum number of known vectors given to multigrid as near-nullspace candidates."""
-
-BYTES_PER_ENTRY = 24
-"""Memory of an entry of L and of its transpose in U: two numbers and two row indices."""
-
+"""A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order."""
+N_NEAR_NULL = 3  # maximum number of known vectors given to multigrid as near-nullspace candidates
+BYTES_PER_ENTRY = 24  # Memory of an entry of L and of its transpose in U: two numbers and two row indices
 FIRST_KRYLOV_STEPS, FIRST_KRYLOV_STEPS_SPARSE, LAST_KRYLOV_STEPS = 60, 4, 1000
-"""Maximum number of block Lanczos steps: before anything is factored, the same for the low end of a sparse matrix
-(where it mostly serves to estimate the norm), and as the last iterative solver."""
-
+"""Maximum block Lanczos steps: first, first at the low end of a sparse matrix (to estimate the norm), and last."""
 MAX_SHIFT_INVERT_STEPS, MAX_MULTIGRID_STEPS = 40, 250
-"""Maximum number of steps with an approximate inverse. Measured needs: 3 to 12 with a factor on manifolds, 25 on
-random data in 50-D; 24 to 140 with multigrid."""
-
+"""Maximum number of steps with an approximate inverse: up to 25 with a factor, 140 with multigrid were needed."""
 MULTIGRID_FIRST_TOL = 1e-6
-"""Tolerance above which multigrid is tried before a factorization: a few of its steps cost less. Seconds at 1e-2,
-affinities of 10,000 digits: 0.3 and 11."""
-
+"""Tolerance above which multigrid is tried before a factorization (10,000 digits: 0.3 instead of 11 s)."""
 FACTOR_OPERATIONS_PER_SECOND = 3e9
 """Speed for the w^3 operations of a sparse factor with a widest level of w points, as above."""
-
-MAX_FACTOR_HOURS = 1.0
-"""Longest predicted factorization that is started by a method that cannot do without it."""
-
-MAX_SHIFTS = 3
-"""Maximum number of factorizations, each with a shift nearer to the spectrum."""
+MAX_FACTOR_HOURS = 1.0  # longest predicted factorization that is started by a method that cannot do without it
+MAX_SHIFTS = 3  # maximum number of factorizations, each with a shift nearer to the spectrum
 
 
-def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None = None) -> tuple[Ritz, str]:
-    """Return the k lowest pairs of a pencil and the name of the solver that found them.
-
-    The solvers are tried in turn, each from the best block so far. Acceptable residuals end the search if the iteration
-    converged; otherwise the next solvers may still improve them. ``guess`` (n, m) holds approximate eigenvectors to
-    start with, times C' of the mass matrix.
-    """
+def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
+    """Return the k lowest pairs by solvers tried in turn, each from the best block so far, and the last one's name."""
     min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
     width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
-    if guess is not None:
-        start[:, : guess.shape[1]] = guess[:, :width]
     best = Ritz(np.zeros(width), start, np.full(width, np.inf), 0.0)
     name, tried = "", []
     # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
@@ -154,10 +116,7 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
 
 
 def _shift(best: Ritz) -> float:
-    """Return a shift just below the spectrum, as estimated from the Ritz values.
-
-    A matrix without negative Ritz values is taken to be positive semidefinite.
-    """
+    """Return a shift just below the spectrum; a matrix without negative Ritz values is taken to be semidefinite."""
     semidefinite = best.values[0] >= -RELATIVE_SHIFT * best.norm
     bound = 0.0 if semidefinite else float(best.values[0] - best.residuals[0])
     return bound - RELATIVE_SHIFT * best.norm
@@ -172,7 +131,7 @@ def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> BlockOpe
             solve = splu(K, **SYMMETRIC_MODE).solve if factor == "sparse" else _dense_solve(K)
         except (RuntimeError, MemoryError):  # SuperLU: exactly singular, or out of memory after all
             continue
-        return lambda U: root.times_t(solve(root.times(U)))
+        return lambda U: root * solve(root * U)
     return None
 
 
@@ -216,15 +175,10 @@ def announce_factor(pattern: Any, run: Run, instead: str) -> None:
 
 
 def predicted_fill(pattern: Any) -> tuple[int, int]:
-    """Return an upper estimate of the nonzeros of a sparse factor, and the widest breadth-first level.
+    """Return an upper estimate of the nonzeros of a sparse factor, and the widest breadth-first level w.
 
-    Levels of a search from a far end are separators of the graph. Eliminating them one after another fills at most the
-    sum of w_i w_{i+1} + w_i^2 / 2; nested dissection fills about w^2 log2(n) / 2 for the widest level w, or about
-    nnz log2(n) / 2 for a long and thin graph. The smaller of the two estimates was 1.4 to 3.7 times the entries of
-    SuperLU's L, for neighbor graphs (10 neighbors) and alignment matrices (13) of cubes in 2, 3, 5 and 50 dimensions,
-    strips, rolls and noisy curves, n = 2,000 to 100,000.
-
-    References: george1973
+    Levels as separators fill at most the sum of w_i w_{i+1} + w_i^2 / 2, nested dissection (george1973) about
+    w^2 log2(n) / 2; the smaller was 1.4 to 3.7 times the entries of SuperLU's L for neighbor graphs.
     """
     widths = level_widths(pattern, level_widths(pattern, 0)[1])[0]
     widest = int(widths.max())
@@ -253,7 +207,7 @@ def _multigrid(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
 
     K = sp.csr_matrix(pencil.shifted(_shift(best)))
     K.indices, K.indptr = K.indices.astype(np.int32), K.indptr.astype(np.int32)
-    smooth = pencil.root.solve_t(pencil.known)[:, :N_NEAR_NULL] if pencil.known.size else np.ones((pencil.n, 1))
+    smooth = (pencil.known / pencil.root)[:, :N_NEAR_NULL] if pencil.known.size else np.ones((pencil.n, 1))
     # The weighting is local because pyamg's default asks the global random generator for a vector.
     try:
         levels = smoothed_aggregation_solver(K, B=smooth, smooth=("jacobi", {"weighting": "local"}))
@@ -262,7 +216,7 @@ def _multigrid(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     cycle, root = levels.aspreconditioner(), pencil.root
 
     def inverse(U: FloatArray) -> FloatArray:
-        return root.times_t(np.column_stack([cycle @ column for column in root.times(U).T]))
+        return root * np.column_stack([cycle @ column for column in (root * U).T])
 
     return davidson(pencil, best, k, inverse, MAX_MULTIGRID_STEPS, tolerance, run)
 

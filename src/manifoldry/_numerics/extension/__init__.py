@@ -1,1 +1,1 @@
-"""New points: picklable callables that place them in an embedding already found."""
+"""Out-of-sample extensions: picklable callables that map new points to the coordinates of an embedding."""

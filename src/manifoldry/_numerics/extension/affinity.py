@@ -14,7 +14,7 @@ from manifoldry._core.values import Array, Embedding, Extension, FloatArray, Int
 from manifoldry._numerics.descent.divergence import MIN_POTENTIAL
 from manifoldry._numerics.descent.leave_one_out import JointLeftOut
 from manifoldry._numerics.descent.optimizer import descend_rows
-from manifoldry._numerics.extension.components import LonePoint, embed_pieces
+from manifoldry._numerics.extension.components import SinglePointExtension, embed_components
 from manifoldry._numerics.extension.distances import FittedDistances
 from manifoldry._numerics.geometry.affinity import (
     MIN_EDGE_AFFINITY,
@@ -25,52 +25,44 @@ from manifoldry._numerics.geometry.affinity import (
     gaussian,
 )
 from manifoldry._numerics.geometry.neighbor_affinity import NEIGHBORS_PER_PERPLEXITY, probability_rows
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES, map_rows
 from manifoldry._numerics.repulsion import LayoutKernel, Potential, choose_repulsion
 from manifoldry.graph._operations import Policy, symmetrize
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 
 MIN_SPARSE_DIVISOR = 0.1
-"""Eigenvalue of a walk below which a mean over few neighbors is not divided by it: the division would magnify the error
-of the mean more than tenfold. The plain mean minimizes the energy."""
+"""Eigenvalue below which a mean over few neighbors is not divided by it: that would magnify its error tenfold."""
 MIN_COMPLETE_DIVISOR = 1e-10
 """The same for means over all fitted points, which are exact: there the division magnifies rounding only."""
-AFFINITY_BLOCK = 4_000_000
-"""Affinities held at a time."""
 
 
 @dataclass(frozen=True)
 class LaplacianNystrom:
-    r"""Eigenvectors of a Laplacian at new points (bengio2004).
+    r"""Eigenvectors of a Laplacian at new points (bengio2004); NaN without any neighbor.
 
-    :math:`L v = \lambda D v` at a new point reads :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with
-    :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalized Laplacian, :math:`1 - \lambda / d(x)` replaces :math:`1 -
-    \lambda`. A new point at distance 0 from a fitted one gets its coordinates, unless the affinities were given
-    (``coincide`` is False).
-
-    ``strongest`` is the affinity of length 0. ``coordinates`` (n, d) and ``degrees`` (n,) are those of the fitted
-    points, ``values`` (d,) the eigenvalues. If the fitted points have their own bandwidths, a new point has one too.
+    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalized
+    Laplacian, :math:`1 - \lambda / d(x)` replaces :math:`1 - \lambda`.
     """
 
     index: NeighborIndex
     bandwidth: Bandwidth
-    strongest: float
+    strongest: float  # the affinity of length 0
     coordinates: FloatArray
     values: FloatArray
     kind: LaplacianKind
     degrees: FloatArray
-    coincide: bool = True
+    coincide: bool = True  # copies of fitted points get their coordinates; False for given affinities
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points; NaN without any neighbor."""
         neighbors, lengths = self.index.query(X, run)
-        scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
-        affinities = self.strongest * _neighbor_affinities(neighbors, lengths, scale)
+        affinities = self.strongest * _neighbor_affinities(neighbors, lengths, self.bandwidth)
         degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         smoothed = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
         ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalized" else self.values
-        result = _weighted_means(neighbors, affinities, smoothed) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
+        divisors = np.where(np.abs(1.0 - ratio) > MIN_SPARSE_DIVISOR, 1.0 - ratio, 1.0)
+        result = _weighted_means(neighbors, affinities, smoothed) / divisors
         if symmetric:
             result *= np.sqrt(degrees)
         return _at_copies(result, neighbors, lengths, self.coordinates) if self.coincide else result
@@ -78,38 +70,30 @@ class LaplacianNystrom:
 
 @dataclass(frozen=True)
 class DiffusionNystrom:
-    r"""Diffusion coordinates at new points: :math:`y_k(x) = \lambda_k^{-1} \sum_j p(x, j) y_k(j)`.
+    r"""Diffusion coordinates :math:`y_k(x) = \lambda_k^{-1} \sum_j p(x, j) y_k(j)` (coifman2006); NaN if isolated.
 
-    The walk from x goes to the fitted points with probabilities proportional to :math:`k(x, j) q_j^{-\alpha}` (the
-    ``density_factors``); the density at x itself cancels. A new point at distance 0 from a fitted one gets its
-    coordinates. ``distances`` to all fitted points are needed for the complete kernel only.
-
-    References: bengio2004, coifman2006.
+    The walk from x goes to fitted points with probabilities proportional to :math:`k(x, j) q_j^{-\alpha}`.
     """
 
     index: NeighborIndex
     bandwidth: Bandwidth
-    density_factors: FloatArray
+    density_factors: FloatArray  # the powers of q
     coordinates: FloatArray
     values: FloatArray
-    distances: FittedDistances | None = None
+    distances: FittedDistances | None = None  # to all fitted points; for the complete kernel only
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points; NaN without any neighbor."""
         neighbors, lengths = self.index.query(X, run)
         if self.distances is None:
-            scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
-            affinities = _neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
-            means = _weighted_means(neighbors, affinities, self.coordinates)
+            affinities = _neighbor_affinities(neighbors, lengths, self.bandwidth) * self.density_factors[neighbors]
+            means, least = _weighted_means(neighbors, affinities, self.coordinates), MIN_SPARSE_DIVISOR
         else:
-            rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
+            rows = run.ranges(X.shape[0], max(1, MAX_STACK_ENTRIES // len(self.coordinates)))
             parts = [
                 self._complete_means(self.distances(X[lo:hi], run), neighbors[lo:hi], lengths[lo:hi]) for lo, hi in rows
             ]
-            means = np.concatenate([np.empty((0, len(self.values))), *parts])
-        coordinates = means / _divisors(
-            self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR
-        )
+            means, least = np.concatenate([np.empty((0, len(self.values))), *parts]), MIN_COMPLETE_DIVISOR
+        coordinates = means / np.where(np.abs(self.values) > least, self.values, 1.0)
         return _at_copies(coordinates, neighbors, lengths, self.coordinates)
 
     def _complete_means(self, distances: FloatArray, neighbors: IntArray, lengths: FloatArray) -> FloatArray:
@@ -126,10 +110,15 @@ class DiffusionNystrom:
         return np.einsum("ij,jc->ic", affinities / affinities.sum(axis=1, keepdims=True), self.coordinates)
 
 
-def _neighbor_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
+def _neighbor_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> FloatArray:
     """Return Gaussian affinities to the listed neighbors (m, width), never below those of the fitted edges."""
     listed = neighbors >= 0
-    affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), MIN_EDGE_AFFINITY)
+    scale: float | FloatArray
+    if not isinstance(bandwidth, Bandwidths):
+        scale = bandwidth
+    else:
+        scale = bandwidth.between(bandwidth.of_new(lengths, neighbors)[0][:, None], bandwidth.values[neighbors])
+    affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), scale), MIN_EDGE_AFFINITY)
     return np.where(listed, affinities, 0.0)
 
 
@@ -142,17 +131,6 @@ def _weighted_means(neighbors: IntArray, affinities: FloatArray, coordinates: Fl
     return np.divide(means, total, out=np.full_like(means, np.nan), where=total > 0)
 
 
-def _divisors(values: FloatArray, least: float) -> FloatArray:
-    return np.where(np.abs(values) > least, values, 1.0)
-
-
-def _edge_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> float | FloatArray:
-    """Return the bandwidths of new points with their neighbors (m, width), or the one of all pairs."""
-    if not isinstance(bandwidth, Bandwidths):
-        return bandwidth
-    return bandwidth.between(bandwidth.of_new(lengths, neighbors)[0][:, None], bandwidth.own[neighbors])
-
-
 def _at_copies(result: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:
     """Return the coordinates, with those of the fitted points where new ones coincide with them."""
     nearest = np.argmin(lengths, axis=1)
@@ -163,60 +141,48 @@ def _at_copies(result: FloatArray, neighbors: IntArray, lengths: FloatArray, coo
 
 @dataclass(frozen=True)
 class AffinityExtension:
-    """New points given by affinities to the fitted ones, mapped by equivalent lengths.
-
-    ``strongest`` is the affinity of length 0; ``extension`` maps new points given by a sparse matrix of lengths.
-    """
+    """New points given by affinities, mapped by equivalent lengths; ``strongest`` is the affinity of length 0."""
 
     strongest: float
     extension: Extension
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         if X.shape[0] and X.min() < 0:
             raise ValueError(f"Affinities must be non-negative; got {X.min():g} among them.")
-        lengths: Any = affinity_lengths(X, self.strongest)
-        return self.extension(lengths, run)
+        return self.extension(affinity_lengths(X, self.strongest), run)
 
 
 def embed_affinities(
     W: Any, rule: NeighborRule, embed: Callable[..., Embedding], n_components: int, disconnected: Policy, run: Run
 ) -> Embedding:
-    """Embed a graph given by its symmetric affinities W (n, n), through equivalent lengths.
-
-    The radius of the ``rule`` bounds the lengths. ``embed(sample, n_components, run, strongest=...)`` embeds a
-    connected sample, given the affinity of length 0.
-    """
+    """Embed the graph of symmetric affinities W (n, n) by ``embed``, through equivalent lengths."""
     if isinstance(W, NeighborGraph):
         raise ValueError("metric='affinity' needs a matrix of affinities; got a neighbor graph, which has lengths.")
     strongest = float(W.max())
     neighbors, index = neighbor_graph(affinity_lengths(W, strongest), replace(rule, metric="precomputed"), run)
-    sample = Sample(None, neighbors, symmetrize(neighbors), index, True)
-    embedding = embed_pieces(sample, partial(embed, strongest=strongest), n_components, disconnected, run)
+    sample = NeighborhoodData(None, neighbors, symmetrize(neighbors), index, True)
+    embedding = embed_components(sample, partial(embed, strongest=strongest), n_components, disconnected, run)
     extension = None if embedding.extension is None else AffinityExtension(strongest, embedding.extension)
     return replace(embedding, extension=extension, notes={**index.notes, **embedding.notes})
 
 
-def embed_copies(sample: Sample, n_components: int, affinities: Any) -> Embedding | None:
+def embed_duplicates(sample: NeighborhoodData, n_components: int, affinities: Any) -> Embedding | None:
     """Return the embedding of copies of one point, all at the origin; None if the points differ."""
     if sample.X is None or sample.graph.lengths.any():
         return None
-    fitted = {"affinity_matrix_": affinities}
-    return Embedding(np.zeros((sample.n_points, n_components)), extension=LonePoint(n_components), fitted=fitted)
+    origin, extension = np.zeros((sample.n_points, n_components)), SinglePointExtension(n_components)
+    return Embedding(origin, extension=extension, fitted={"affinity_matrix_": affinities})
 
 
-PAIRS_PER_BLOCK = 1_000_000
-"""Pairs of listed neighbors in memory at a time."""
+PAIRS_PER_BLOCK = 1_000_000  # pairs of listed neighbors in memory at a time
 
 
 @dataclass(frozen=True)
-class DivergencePlacement:
+class DivergenceExtension:
     r"""The position y of least divergence :math:`-\sum_j p_j \ln w(\|y - y_j\|^2) + \ln \phi(y)` of each new point.
 
-    p are its conditional probabilities over the fitted points, w is the kernel, and :math:`\phi` the potential of the
-    layout. New points do not change it, so that a batch gives the same as its points one by one (policar2023). A new
-    point that coincides with a fitted one gets its coordinates. ``joint``: the layout was fitted to joint
-    probabilities.
+    p are its probabilities over the fitted points, w the kernel, :math:`\phi` the potential of the frozen layout
+    (policar2023). Copies of fitted points get their coordinates.
     """
 
     index: NeighborIndex
@@ -224,18 +190,12 @@ class DivergencePlacement:
     kernel: LayoutKernel
     potential: Potential
     perplexity: float
-    joint: bool = True
+    joint: bool = True  # the layout was fitted to joint probabilities
 
     @classmethod
     def of(
-        cls,
-        index: NeighborIndex,
-        layout: FloatArray,
-        kernel: LayoutKernel,
-        perplexity: float,
-        run: Run,
-        joint: bool = True,
-    ) -> DivergencePlacement:
+        cls, index: NeighborIndex, layout: FloatArray, kernel: LayoutKernel, perplexity: float, run: Run, joint: bool
+    ) -> DivergenceExtension:
         """Return the extension of a finished layout."""
         potential = choose_repulsion(kernel, *layout.shape).potential(layout, None, run)
         index = index.narrowed(int(np.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)))
@@ -248,18 +208,15 @@ class DivergencePlacement:
             raise ValueError(f"A layout of {self.layout.shape[1]} dimensions has no potential in {len(exact.columns)}.")
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         neighbors, distances = self.index.query(X, run)
         p = self._probabilities(neighbors, distances, run)
-        Y = np.empty((len(p), self.layout.shape[1]))
 
-        def block(lo: int, hi: int) -> None:
-            Y[lo:hi] = self._minimize(self.layout[np.maximum(neighbors[lo:hi], 0)], p[lo:hi])
+        def block(lo: int, hi: int) -> FloatArray:
+            return self._minimize(self.layout[np.maximum(neighbors[lo:hi], 0)], p[lo:hi])
 
-        run.map(block, run.ranges(len(p), max(1, min(512, PAIRS_PER_BLOCK // p.shape[1] ** 2))), blas=True)
-        coincident = np.flatnonzero(distances.min(axis=1) == 0)
-        Y[coincident] = self.layout[neighbors[coincident, np.argmin(distances[coincident], axis=1)]]
-        return Y
+        grain = min(512, PAIRS_PER_BLOCK // p.shape[1] ** 2)
+        Y = map_rows(block, (len(p), self.layout.shape[1]), grain, run, blas=True)
+        return _at_copies(Y, neighbors, distances, self.layout)
 
     def left_out(self, run: Run) -> JointLeftOut | None:
         """Return the loss of a fitted point left out of the frozen layout; None for conditional probabilities."""
@@ -279,7 +236,11 @@ class DivergencePlacement:
         Y = self._start(anchors, p, single)
 
         def half_gradient(positions: FloatArray, rows: IntArray) -> FloatArray:
-            return self._half_gradient(positions, anchors[rows], p[rows], single)
+            differences = positions[:, None, :] - anchors[rows]
+            potential, gradient = self.potential(positions, single)
+            pull = p[rows] * self.kernel.attraction(_squares(differences))
+            attraction = np.einsum("ij,ijc->ic", pull, differences)
+            return attraction + 0.5 * gradient / np.maximum(potential, MIN_POTENTIAL)[:, None]
 
         # Lengths are in units of the kernel's width.
         descend_rows(Y, half_gradient, learning_rate=0.5, momentum=0.6, max_move=1.0, max_iter=250, tol=1e-5)
@@ -292,12 +253,6 @@ class DivergencePlacement:
         potential, _ = self.potential(anchors.reshape(m * k, d), run)
         value = logs + np.log(np.maximum(potential, MIN_POTENTIAL)).reshape(m, k)
         return anchors[np.arange(m), np.argmin(np.where(p > 0, value, np.inf), axis=1)].copy()
-
-    def _half_gradient(self, Y: FloatArray, anchors: FloatArray, p: FloatArray, run: Run) -> FloatArray:
-        differences = Y[:, None, :] - anchors
-        potential, gradient = self.potential(Y, run)
-        attraction = np.einsum("ij,ijc->ic", p * self.kernel.attraction(_squares(differences)), differences)
-        return attraction + 0.5 * gradient / np.maximum(potential, MIN_POTENTIAL)[:, None]
 
 
 def _squares(differences: FloatArray) -> FloatArray:

@@ -12,22 +12,21 @@ from scipy.sparse import csr_array, issparse
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, Extension, FloatArray, IntArray
 from manifoldry._core.warnings import DisconnectedWarning, warn
-from manifoldry.graph._operations import Policy, components, connect, raise_disconnected, with_edges
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._operations import Policy, components, connect, raise_for_components, with_edges
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex
 
-GAP_SHARE = 0.2
-"""Least space between components drawn side by side, as a share of their mean width."""
+GAP_SHARE = 0.2  # Least space between components drawn side by side, as a share of their mean width
 MIN_ROOMY_SHARE = 0.1
 """Least size of a component, relative to the largest, that gets enough space for k-means to separate it."""
-MAX_GAP = 2.0
-"""Most space between components, in widths of the widest: beyond, the shapes would be too small."""
-
-EmbedConnected = Callable[[Sample, int, Run], Embedding]
+MAX_GAP = 2.0  # most space between components, in widths of the widest: beyond, the shapes would be too small
+EmbedConnected = Callable[[NeighborhoodData, int, Run], Embedding]
 """Embeds a sample with a connected graph in n_components dimensions."""
 
 
-def embed_pieces(sample: Sample, embed: EmbedConnected, n_components: int, disconnected: Policy, run: Run) -> Embedding:
+def embed_components(
+    sample: NeighborhoodData, embed: EmbedConnected, n_components: int, disconnected: Policy, run: Run
+) -> Embedding:
     """Embed a sample whose graph may have several components, as ``disconnected`` specifies."""
     parts = components(sample.graph)
     notes: dict[str, object] = {"components": len(parts)}
@@ -41,11 +40,11 @@ def embed_pieces(sample: Sample, embed: EmbedConnected, n_components: int, disco
     elif disconnected == "apart":
         embedding = _separate_components(sample, parts, embed, n_components, run)
     else:
-        raise_disconnected(parts, ("bridge", "apart", "largest"))
+        raise_for_components(parts, ("bridge", "apart", "largest"))
     return replace(embedding, graph=embedding.graph or sample.graph, notes={**notes, **embedding.notes})
 
 
-def _with_bridges(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]:
+def _with_bridges(sample: NeighborhoodData, parts: list[IntArray]) -> tuple[NeighborhoodData, FloatArray]:
     if sample.X is None:
         raise ValueError(
             f"The given graph has {len(parts)} components and no distances between them to bridge; "
@@ -53,8 +52,7 @@ def _with_bridges(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatA
         )
     rule = sample.index.rule
     advice = "raise n_neighbors or radius, or set disconnected='apart'"
-    _, edges = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
-    bridges = sample.index.remeasured(edges)
+    _, bridges = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
     if sample.targets is not None and np.isfinite(sample.targets.distance):
         i, j = bridges[:, :2].astype(np.int64).T
         bridges = np.column_stack([i, j, sample.targets.lengths(i, j, bridges[:, 2])])
@@ -62,7 +60,9 @@ def _with_bridges(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatA
     return replace(sample, graph=graph, neighbors=with_edges(sample.neighbors, bridges)), bridges
 
 
-def _largest_component(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run) -> Embedding:
+def _largest_component(
+    sample: NeighborhoodData, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run
+) -> Embedding:
     left_out = sample.n_points - len(parts[0])
     warn(
         f"The neighbor graph has {len(parts)} connected components, and {left_out} "
@@ -78,7 +78,7 @@ def _largest_component(sample: Sample, parts: list[IntArray], embed: EmbedConnec
 
 
 def _separate_components(
-    sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run
+    sample: NeighborhoodData, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run
 ) -> Embedding:
     embeddings = [_embed_component(sample, members, embed, width, run) for members in parts]
     shifted = side_by_side([embedding.coordinates for embedding in embeddings])
@@ -86,8 +86,7 @@ def _separate_components(
     for number, (members, (rows, _)) in enumerate(zip(parts, shifted, strict=True)):
         coordinates[members], label[members] = rows, number
     extensions = [embedding.extension for embedding in embeddings if embedding.extension is not None]
-    complete = len(extensions) == len(embeddings)
-    extension = Apart(sample.index, label, extensions, [shift for _, shift in shifted]) if complete else None
+    extension = SeparateComponents(sample.index, label, extensions, [shift for _, shift in shifted])
     fitted = _joint_attributes(embeddings, parts, sample.n_points)
     notes = dict(embeddings[0].notes)  # those of the largest component, with the findings of all
     for kind in ("advice", "surface_advice", "remarks"):
@@ -97,7 +96,7 @@ def _separate_components(
         embeddings[0],
         coordinates=coordinates,
         graph=None,
-        extension=extension,
+        extension=extension if len(extensions) == len(embeddings) else None,
         inverse=None,
         notes=notes,
         fitted=fitted,
@@ -105,10 +104,7 @@ def _separate_components(
 
 
 def _joint_attributes(embeddings: list[Embedding], parts: list[IntArray], n_points: int) -> dict[str, Any]:
-    """Return fitted attributes: sparse matrices of edges over all points, numbers of the largest component.
-
-    With several components no dense array is kept, because its rows would be those of one component.
-    """
+    """Return fitted attributes: sparse matrices of edges over all points, numbers of the largest component."""
     fitted = {
         name: value for name, value in embeddings[0].fitted.items() if len(embeddings) == 1 or np.ndim(value) == 0
     }
@@ -122,37 +118,37 @@ def _joint_attributes(embeddings: list[Embedding], parts: list[IntArray], n_poin
     return fitted
 
 
-def _embed_component(sample: Sample, members: IntArray, embed: EmbedConnected, width: int, run: Run) -> Embedding:
+def _embed_component(
+    sample: NeighborhoodData, members: IntArray, embed: EmbedConnected, width: int, run: Run
+) -> Embedding:
     """Embed one component in as many dimensions as its points can span, padded with zeros to ``width``."""
     n_components = min(width, len(members) - 1)
     if n_components == 0:
-        return Embedding(np.zeros((1, width)), extension=LonePoint(width))
+        return Embedding(np.zeros((1, width)), extension=SinglePointExtension(width))
     embedding = embed(sample.part(members, run), n_components, run)
-    if embedding.extension is None:
-        return replace(embedding, coordinates=_padded(embedding.coordinates, width))
     # New points given by distances or a graph have a column for every fitted point.
     columns = members if sample.pairwise or sample.X is None else None
-    extension = Piece(embedding.extension, columns, width)
-    return replace(embedding, coordinates=_padded(embedding.coordinates, width), extension=extension)
+    extension = None if embedding.extension is None else ComponentExtension(embedding.extension, columns, width)
+    return replace(embedding, coordinates=padded(embedding.coordinates, width), extension=extension)
 
 
-def _padded(coordinates: FloatArray, width: int) -> FloatArray:
-    return np.pad(coordinates, ((0, 0), (0, width - coordinates.shape[1])))
+def padded(array: FloatArray, width: int) -> FloatArray:
+    """Return an array with columns of zeros added, so that its last axis has at least this width."""
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, max(0, width - array.shape[-1]))])
 
 
 @dataclass(frozen=True)
-class LonePoint:
+class SinglePointExtension:
     """The extension of a component of one point or of copies of one: new points get its coordinates."""
 
     width: int
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Return the coordinates of new points."""
         return np.zeros((X.shape[0], self.width))
 
 
 @dataclass(frozen=True)
-class Piece:
+class ComponentExtension:
     """The extension of one component, by its columns of distances, padded with zeros to ``width`` columns."""
 
     extension: Extension
@@ -160,14 +156,13 @@ class Piece:
     width: int
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return new points in the component's own coordinates."""
         if not X.shape[0]:
             return np.zeros((0, self.width))
-        return _padded(self.extension(X if self.columns is None else X[:, self.columns], run), self.width)
+        return padded(self.extension(X if self.columns is None else X[:, self.columns], run), self.width)
 
 
 @dataclass(frozen=True)
-class Apart:
+class SeparateComponents:
     """The extension of separate components: by that of the nearest fitted point; NaN without any neighbor."""
 
     index: NeighborIndex
@@ -176,7 +171,6 @@ class Apart:
     shifts: list[FloatArray]
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points, each next to its component."""
         nearest = self.index.nearest(X, run)
         label = np.where(nearest >= 0, self.label[nearest], -1)
         coordinates = np.full((X.shape[0], len(self.shifts[0])), np.nan)
@@ -189,15 +183,9 @@ class Apart:
 def side_by_side(layouts: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
     r"""Shift components along the first axis so that they do not overlap; return (rows, shift) of each.
 
-    The space between two is such that k-means with one mean per component finds the components:
-
-    - every point is closest to its own mean: means are apart by twice the larger of the two radii;
-    - merging two means does not pay. For :math:`n_a` and :math:`n_b` points with means :math:`\Delta` apart it costs
-      :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the free mean saves at most the scatter S of another component, so
-      :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to at most two widths.
-
-    Components of less than a tenth of the largest one's points only stay clear of the others: a few stray points must
-    not shrink the rest.
+    The space between two lets k-means find the components: means are apart by twice the larger radius, and merging two
+    costs :math:`\Delta^2 n_a n_b / (n_a + n_b)`, more than the scatter of another component that a free mean would
+    save.
     """
     widths = np.array([np.ptp(layout[:, 0]) for layout in layouts])
     least, most = GAP_SHARE * (widths.mean() or 1.0), MAX_GAP * widths.max(initial=0.0)

@@ -13,15 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES, map_rows
 from manifoldry._numerics.scaling import Scaling
 from manifoldry.graph._pairwise import like, row_map, without_rounding
 
-PLACEMENT_BLOCK = 4_000_000
-"""Distances held at a time."""
 MAX_STRESS_STEPS = 1000
-STRESS_STEP_TOL = 1e-10
-"""A point has converged when a step moves it by less than this share of the embedding's size; steps shrink by about (d
-- 1) / d each, so the remaining error is a few times that."""
+STRESS_STEP_TOL = 1e-10  # a point has converged when a step moves it by less than this share of the embedding's size
 
 
 @dataclass(frozen=True)
@@ -56,18 +53,13 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
     """Return distances between rows; Euclidean ones from differences, so that equal rows have distance 0."""
     from sklearn.metrics import pairwise_distances
 
-    A = like(A, B)
+    A = like(A, issparse(B))
     mapped = row_map(metric, metric_params, B)
     if mapped is not None:
         return pairwise(mapped(A), mapped(B), "euclidean", None, run)
     if metric == "euclidean" and not issparse(A):
-        distances = np.empty((A.shape[0], B.shape[0]))
-
-        def block(lo: int, hi: int) -> None:
-            cdist(A[lo:hi], B, out=distances[lo:hi])
-
-        run.map(block, run.ranges(A.shape[0], max(1, 1_000_000 // B.shape[0])))
-        return distances
+        shape, grain = (A.shape[0], B.shape[0]), 1_000_000 // B.shape[0]
+        return map_rows(lambda lo, hi: cdist(A[lo:hi], B), shape, grain, run)
     params = metric_params or {}
     metric = check.CheckedMetric(metric) if callable(metric) else metric
     distances = np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
@@ -75,19 +67,18 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
 
 
 @dataclass(frozen=True)
-class ScalingPlacement:
+class ScalingExtension:
     """Classical scaling's own rule: squared distances projected (Gower)."""
 
     distances: FittedDistances
     scaling: Scaling
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         return self.scaling.place(self.distances(X, run) ** 2)
 
 
 @dataclass(frozen=True)
-class GramPlacement:
+class GramExtension:
     """Classical scaling of a Gram matrix: a new point's inner products with the fitted ones, projected."""
 
     scaling: Scaling
@@ -98,28 +89,21 @@ class GramPlacement:
 
 
 @dataclass(frozen=True)
-class StressPlacement:
-    r"""The position of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization.
-
-    ``curve`` holds the knots of non-metric scaling's monotone map from dissimilarities to distances.
-    """
+class StressExtension:
+    r"""The position of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization."""
 
     distances: FittedDistances
     embedding: FloatArray
-    curve: tuple[FloatArray, FloatArray] | None = None
+    curve: tuple[FloatArray, FloatArray] | None = None  # knots of non-metric scaling's monotone map
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         targets = self.distances(X, run)
-        if self.curve is not None:
-            targets = _monotone(targets, *self.curve)
-        coordinates = np.empty((len(targets), self.embedding.shape[1]))
-
-        def block(lo: int, hi: int) -> None:
-            coordinates[lo:hi] = self._place(targets[lo:hi])
-
-        run.map(block, run.ranges(len(targets), max(1, PLACEMENT_BLOCK // len(self.embedding))))
-        return coordinates
+        if self.curve is not None:  # between its knots, and beyond the last one in proportion
+            knots, levels = self.curve
+            beyond = np.maximum(targets / knots[-1], 1.0) if knots[-1] > 0 else 1.0
+            targets = np.interp(targets, knots, levels) * beyond
+        shape, grain = (len(targets), self.embedding.shape[1]), MAX_STACK_ENTRIES // len(self.embedding)
+        return map_rows(lambda lo, hi: self._place(targets[lo:hi]), shape, grain, run)
 
     def _place(self, targets: FloatArray) -> FloatArray:
         """Descend from the nearest fixed point and from the linear guess; coincident points keep their position."""
@@ -170,9 +154,3 @@ def fitted_dissimilarities(model: Any) -> FloatArray:
         raise AttributeError("dissimilarity_matrix_ is the matrix passed to fit, of which no copy is stored.")
     dissimilarities: FloatArray = distances(distances.X, model._run())
     return dissimilarities
-
-
-def _monotone(values: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
-    """Follow the curve between its knots, and beyond the last one in proportion."""
-    beyond = np.maximum(values / knots[-1], 1.0) if knots[-1] > 0 else 1.0
-    return np.interp(values, knots, levels) * beyond

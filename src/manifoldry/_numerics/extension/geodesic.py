@@ -12,61 +12,54 @@ from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.elbow import Suggestion, elbow, residual_variance
-from manifoldry._numerics.scaling import Scaling, center_gram, landmark_scaling, place_columns
+from manifoldry._numerics.geometry.neighborhoods import map_rows
+from manifoldry._numerics.scaling import Scaling, center_gram, embed_from_landmarks, landmark_scaling
 from manifoldry.graph._geodesics import geodesic_lengths, geodesics_from_outside
 from manifoldry.graph._operations import components, rescaled
 from manifoldry.graph._search import NeighborIndex
 from manifoldry.graph._short_circuits import short_circuit_notes, short_circuits
 
-GEODESIC_BLOCK = 20_000_000
-"""Path lengths held at a time."""
+GEODESIC_BLOCK = 20_000_000  # Path lengths held at a time
 
 
 @dataclass(frozen=True)
 class GeodesicNystrom:
-    """Paths from a new point go through its neighbors; their squared lengths are projected.
-
-    Paths are recomputed on the connected ``graph`` of the fitted points, so that no n x n matrix is stored. ``shift``
-    is the constant of kernel Isomap, added to every path between different points. ``scale`` (n,) has conformal
-    Isomap's mean neighbor distances: an edge is divided by the root of its ends' scales.
-    """
+    """New points by the squared lengths of paths through their neighbors, projected; NaN without paths."""
 
     index: NeighborIndex
     graph: NeighborGraph
     scaling: Scaling
-    shift: float = 0.0
-    scale: FloatArray | None = None
+    shift: float = 0.0  # the constant of kernel Isomap, added to every path between different points
+    scale: FloatArray | None = None  # mean neighbor distances (n,), by whose roots conformal Isomap divides edges
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
-        neighbors, offsets = self.index.query(X, run)
-        if self.scale is not None:
-            offsets = _conformal_offsets(neighbors, offsets, self.scale)
-        blocks = [np.empty((0, len(self.scaling.spectrum)))]
+        neighbors, offsets = _neighbor_offsets(X, self.index, self.scale, run)
+        coordinates = np.full((len(neighbors), len(self.scaling.spectrum)), np.nan)
         for lo, hi in run.ranges(len(neighbors), max(1, GEODESIC_BLOCK // self.graph.n_points)):
             lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
             lengths[lengths > 0] += self.shift
             # Row by row, not one product for the batch: coordinates must not depend on the rest of the batch.
-            blocks.append(np.concatenate([self._place(row[None]) for row in lengths]))
-        return np.concatenate(blocks)
-
-    def _place(self, paths: FloatArray) -> FloatArray:
-        """Return the coordinates of one point; NaN without a path to all fitted points."""
-        if not np.isfinite(paths).all():
-            return np.full((1, len(self.scaling.spectrum)), np.nan)
-        return self.scaling.place(paths**2)
+            for i, row in enumerate(lengths):
+                if np.isfinite(row).all():
+                    coordinates[lo + i] = self.scaling.place(row[None] ** 2)[0]
+        return coordinates
 
 
-def _conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArray) -> FloatArray:
-    """Divide a new point's distances by the roots of its own mean distance and its neighbors' scales."""
+def _neighbor_offsets(
+    X: Array, index: NeighborIndex, scale: FloatArray | None, run: Run
+) -> tuple[IntArray, FloatArray]:
+    """Return neighbors and distances of new points, over the roots of both ends' mean distances if these are given."""
+    neighbors, offsets = index.query(X, run)
+    if scale is None:
+        return neighbors, offsets
     listed = neighbors >= 0
     mean = np.where(listed, offsets, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
     mean = np.where(mean > 0, mean, scale.min())
-    return np.where(listed, offsets / np.sqrt(mean[:, None] * scale[neighbors]), np.inf)
+    return neighbors, np.where(listed, offsets / np.sqrt(mean[:, None] * scale[neighbors]), np.inf)
 
 
 @dataclass(frozen=True)
-class LandmarkPlacement:
+class LandmarkExtension:
     """New points by their path lengths to the landmarks, through their fitted neighbors."""
 
     index: NeighborIndex
@@ -75,20 +68,14 @@ class LandmarkPlacement:
     scale: FloatArray | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
-        neighbors, offsets = self.index.query(X, run)
-        if self.scale is not None:
-            offsets = _conformal_offsets(neighbors, offsets, self.scale)
-        coordinates = np.empty((len(neighbors), len(self.scaling.spectrum)))
+        neighbors, offsets = _neighbor_offsets(X, self.index, self.scale, run)
 
-        def block(lo: int, hi: int) -> None:
+        def block(lo: int, hi: int) -> FloatArray:
             through = self.lengths[:, neighbors[lo:hi]] + offsets[lo:hi]  # (landmarks, points, width)
             paths = through.min(axis=2).T.astype(np.float64)
-            for i, row in enumerate(paths):
-                coordinates[lo + i] = self.scaling.place(row[None] ** 2)[0]
+            return np.concatenate([self.scaling.place(row[None] ** 2) for row in paths])
 
-        run.map(block, run.ranges(len(neighbors), 256), blas=True)
-        return coordinates
+        return map_rows(block, (len(neighbors), len(self.scaling.spectrum)), 256, run, blas=True)
 
 
 def embed_by_scaling(extension: GeodesicNystrom, run: Run, **notes: Any) -> Embedding:
@@ -97,17 +84,6 @@ def embed_by_scaling(extension: GeodesicNystrom, run: Run, **notes: Any) -> Embe
     # In conformal lengths edges across a gap are not long, because they contribute to the scale of their ends.
     notes |= short_circuit_notes(graph if scale is None else rescaled(graph, 1.0 / scale), run)
     return Embedding(scaling.coordinates, graph=graph, spectrum=scaling.spectrum, extension=extension, notes=notes)
-
-
-def grown_eigenvectors(scaling: Scaling, lengths: FloatArray) -> FloatArray:
-    """Return approximate eigenvectors of an extended sample: the old ones, and those of new points (Nystrom).
-
-    ``lengths`` are the geodesic distances (n, n) of all points, the old ones first.
-    """
-    old, values = len(scaling.mean_squares), scaling.spectrum.values
-    new = scaling.place(lengths[old:, :old].astype(np.float64) ** 2)
-    new /= np.sqrt(np.where(values > 0, values, 1.0))
-    return np.concatenate([scaling.spectrum.vectors, new])
 
 
 def embed_by_landmarks(
@@ -119,14 +95,11 @@ def embed_by_landmarks(
     scale: FloatArray | None = None,
     graph: NeighborGraph | None = None,
 ) -> Embedding:
-    """Return the embedding of all points by their geodesic distances (l, n) from the landmarks (desilva2004).
-
-    If the ``graph`` of the distances is given, its short circuits are noted.
-    """
+    """Return the embedding of all points by their geodesic distances (l, n) from the landmarks (desilva2004)."""
     scaling = landmark_scaling(lengths, landmarks, min(n_components, len(landmarks) - 1), run)
     with run.stage("placement"):
-        coordinates = place_columns(scaling, lengths, run)
-    extension = LandmarkPlacement(index, lengths, scaling, scale)
+        coordinates = embed_from_landmarks(scaling, lengths, run)
+    extension = LandmarkExtension(index, lengths, scaling, scale)
     notes = {"landmarks": landmarks, **({} if graph is None else short_circuit_notes(graph, run))}
     return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes=notes)
 
@@ -142,19 +115,6 @@ def _geodesic_residual_variances(graph: NeighborGraph, max_components: int, samp
         raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
     coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
     return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])
-
-
-def _suggest_by_geodesics(
-    graph: NeighborGraph, max_components: int, sample: int, run: Run, otherwise: Suggestion | None
-) -> Suggestion:
-    """Return the dimension at the elbow of the residual variances of the largest component, else ``otherwise``.
-
-    Short circuits are removed: with them a roll has four dimensions.
-    """
-    part = graph.subset(np.sort(components(graph)[0]))
-    part = short_circuits(part, run).removed_from(part)
-    max_dimension = min(check.integer("max_components", max_components, 1), part.n_points - 1)
-    return elbow(_geodesic_residual_variances(part, max_dimension, sample, run), "residual variance", otherwise)
 
 
 def geodesic_matrix(model: Any) -> FloatArray:
@@ -198,4 +158,8 @@ def residual_variances(self: Any, max_components: int = 10, *, sample: int = 100
 def suggest_n_components(self: Any, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
     """Return the dimension at a clear elbow of the `residual_variances`, else the measured dimension of the data."""
     check_is_fitted(self, "graph_")
-    return _suggest_by_geodesics(self.graph_, max_components, sample, self._run(), self._measured())
+    run, part = self._run(), self.graph_.subset(np.sort(components(self.graph_)[0]))
+    part = short_circuits(part, run).removed_from(part)  # with them a roll has four dimensions
+    max_dimension = min(check.integer("max_components", max_components, 1), part.n_points - 1)
+    left = _geodesic_residual_variances(part, max_dimension, sample, run)
+    return elbow(left, "residual variance", self._measured())

@@ -13,18 +13,17 @@ from scipy.spatial import cKDTree
 
 from manifoldry._core import check
 from manifoldry._core.csgraph import connected_components
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for, one_blas_thread
+from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.elbow import MAX_LOST_VARIANCE
-from manifoldry._numerics.geometry.neighborhoods import dense
+from manifoldry._numerics.geometry.neighborhoods import dense, map_rows
 from manifoldry._numerics.scaling import center_gram
+from manifoldry.graph._pairwise import squared_lengths
 
 KernelName = Literal["rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"]
 KernelFunction = Callable[[Any, Any], Array]
 """Arrays (m, p) and (n, p) of rows to kernel values (m, n)."""
-KERNEL_BLOCK = 1_000_000
-"""Kernel values computed by one task."""
+KERNEL_BLOCK = 1_000_000  # Kernel values computed by one task
 PREIMAGE_NEIGHBORS = 10
 """Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to be local."""
 PREIMAGE_REG = 1e-6
@@ -33,12 +32,11 @@ PREIMAGE_REG = 1e-6
 
 @dataclass(frozen=True)
 class Kernel:
-    r"""A kernel of two sets of rows, as in `sklearn.metrics.pairwise`.
+    r"""A kernel of two sets of rows, as in `sklearn.metrics.pairwise`, or a function of arrays (m, p) and (n, p).
 
-    "rbf" :math:`\exp(-\gamma \|x - y\|^2)`, a Gaussian of standard deviation :math:`1/\sqrt{2\gamma}`; "poly"
-    :math:`(\gamma x^T y + c)^p`; "linear" :math:`x^T y`; "sigmoid" :math:`\tanh(\gamma x^T y + c)`, which is not
-    positive semidefinite; "cosine" :math:`x^T y / \|x\| \|y\|`; "precomputed": the rows are kernel values already; or
-    a function of arrays (m, p) and (n, p) that returns the kernel values (m, n). p is the ``degree``, c is ``coef0``.
+    "rbf" :math:`\exp(-\gamma \|x - y\|^2)`; "poly" :math:`(\gamma x^T y + c)^p`; "linear" :math:`x^T y`; "sigmoid"
+    :math:`\tanh(\gamma x^T y + c)`; "cosine" :math:`x^T y / \|x\| \|y\|`; "precomputed": rows are kernel values
+    already.
     """
 
     rule: KernelName | KernelFunction
@@ -47,7 +45,7 @@ class Kernel:
     coef0: float = 1.0
 
     @property
-    def makes_its_own(self) -> bool:
+    def allocates_result(self) -> bool:
         """Whether the returned array belongs to the caller; precomputed values and a function's may not."""
         return isinstance(self.rule, str) and self.rule != "precomputed"
 
@@ -58,13 +56,8 @@ class Kernel:
         if not isinstance(self.rule, str):
             return self._called(A, B)
         A, B = self._prepared(A, B)
-        values = np.empty((A.shape[0], B.shape[0]))
-
-        def block(lo: int, hi: int) -> None:
-            values[lo:hi] = self._rows(A[lo:hi], B)
-
-        run.map(block, run.ranges(A.shape[0], max(1, KERNEL_BLOCK // B.shape[0])), blas=True)
-        return values
+        shape, grain = (A.shape[0], B.shape[0]), KERNEL_BLOCK // B.shape[0]
+        return map_rows(lambda lo, hi: self._rows(A[lo:hi], B), shape, grain, run, blas=True)
 
     def _called(self, A: Any, B: Any) -> FloatArray:
         values = np.asarray(self.rule(A, B))  # type: ignore[operator]
@@ -101,8 +94,8 @@ class Kernel:
             return self.of_products(values)
         if self.rule == "rbf":
             values *= -2.0
-            values += _squared_norms(A)[:, None]
-            values += _squared_norms(B)
+            values += squared_lengths(A)[:, None]
+            values += squared_lengths(B)
             np.maximum(values, 0.0, out=values)
             values *= -self.gamma
             np.exp(values, out=values)
@@ -114,25 +107,17 @@ class Kernel:
         return affine**self.degree if self.rule == "poly" else np.tanh(affine)
 
 
-def _squared_norms(rows: Any) -> FloatArray:
-    if issparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", rows, rows)
-
-
 def _unit_rows(rows: Any) -> Any:
-    norms = np.sqrt(_squared_norms(rows))
+    norms = np.sqrt(squared_lengths(rows))
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     return rows.multiply(inverse[:, None]).tocsr() if issparse(rows) else rows * inverse[:, None]
 
 
 @dataclass(frozen=True)
 class KernelProjection:
-    r"""Kernel values to the anchors, projected: :math:`y = W^T k(x) - b`.
+    """Kernel values to the anchors, projected: :math:`y = W^T k(x) - b`.
 
-    For kernel PCA the columns of W sum to zero. The centered kernel row
-    :math:`k(x, x_i) - \overline{k(x, \cdot)} - \overline{k(\cdot, x_i)} + \overline{k}` then differs from the plain
-    one, under W, only by the training means :math:`\overline{k(\cdot, x_i)}`: they make b.
+    For kernel PCA the columns of W sum to zero, so that of the centering only the training means remain: they make b.
     """
 
     anchors: Any
@@ -141,7 +126,6 @@ class KernelProjection:
     shift: FloatArray
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         ranges = run.ranges(X.shape[0], max(1, 10 * KERNEL_BLOCK // len(self.weights)))
         blocks = [self.kernel(X[lo:hi], self.anchors, run) @ self.weights - self.shift for lo, hi in ranges]
         return np.concatenate([np.empty((0, self.weights.shape[1])), *blocks])
@@ -149,10 +133,9 @@ class KernelProjection:
 
 @dataclass(frozen=True)
 class LocalPreimage:
-    """Inverse transform by a weighted linear regression of the points on their scores, near each position.
+    r"""Inverse transform by a linear regression of the points on their scores, near each position.
 
-    The ``n_neighbors`` nearest fitted scores have weights :math:`(1 - r^2)^2` that fall to zero at the first score
-    beyond them.
+    The ``n_neighbors`` nearest fitted scores have weights :math:`(1 - r^2)^2`, zero at the first score beyond them.
     """
 
     scores: FloatArray
@@ -165,18 +148,16 @@ class LocalPreimage:
         return cls(scores, X, PREIMAGE_NEIGHBORS + 3 * scores.shape[1])
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Return the points of given coordinates."""
         tree = cKDTree(self.scores)
         queries = np.asarray(Y, dtype=np.float64)
         k = min(self.n_neighbors + 1, len(self.scores))
         distances, neighbors = tree.query(queries, k=k)
-        points = np.empty((len(queries), self.X.shape[1]))
 
-        def block(lo: int, hi: int) -> None:
-            points[lo:hi] = self._regress(queries[lo:hi], neighbors[lo:hi], distances[lo:hi])
+        def block(lo: int, hi: int) -> FloatArray:
+            return self._regress(queries[lo:hi], neighbors[lo:hi], distances[lo:hi])
 
-        run.map(block, run.ranges(len(queries), max(1, KERNEL_BLOCK // (k * self.X.shape[1]))), blas=True)
-        return points
+        width = self.X.shape[1]
+        return map_rows(block, (len(queries), width), KERNEL_BLOCK // (k * width), run, blas=True)
 
     def _regress(self, queries: FloatArray, neighbors: Array, distances: FloatArray) -> FloatArray:
         reach = distances[:, -1:]
@@ -198,33 +179,27 @@ class LocalPreimage:
         return mean - np.einsum("md,mdp->mp", middle, slopes)
 
 
-CENTERED_RANK_TOL = 1e-10
-"""Eigenvalues of the centered kernel below this share of the largest count as zero."""
+CENTERED_RANK_TOL = 1e-10  # eigenvalues of the centered kernel below this share of the largest count as zero
 MIN_NEIGHBOR_KERNEL = 0.1
 """Kernel between neighbors, relative to k(x, x), below which new points resemble no fitted one."""
 AUTO_REGULARIZATIONS = tuple(10.0**power for power in range(-10, 0))
-"""Candidates for an automatic regularization: benchmarks/regularization.py measures 1e-9 to 1e-6 on surfaces, and 1e-4
-to 1e-2 on images, where less overfits every image."""
-MAX_LEFT_OUT = 2000
-"""Most points that are left out in turn to choose the regularization."""
+"""Candidates for an automatic regularization (`benchmarks/regularization.py`)."""
+MAX_LEFT_OUT = 2000  # most points that are left out in turn to choose the regularization
 
 
 @dataclass(frozen=True)
 class KernelImage:
     """The image (range) of the centered kernel matrix: the coordinates that linear maps of it can reach.
 
-    ``points`` are the fitted ones less their mean, the ``origin``; they are not centered where the kernel is a
-    function, and None where it is precomputed. ``values`` (n, n) is the kernel matrix, ``spectrum`` the positive
-    eigenvalues and vectors of the centered one. The ``basis`` (n, m) spans the image up to translations: eigenvectors
-    or, where the centered kernel has ``full`` rank and all coordinates can be reached, a sparse indicator column for
-    each group of coinciding points except one in the middle.
+    The ``basis`` (n, m) spans the image up to translations: eigenvectors or, if the rank is ``full``, sparse indicator
+    columns of coinciding points.
     """
 
     kernel: Kernel
-    points: Any
-    origin: Any
-    values: FloatArray
-    spectrum: tuple[FloatArray, FloatArray]
+    points: Any  # the fitted ones less the origin; None for a precomputed kernel
+    origin: Any  # the mean; None for a kernel function
+    values: FloatArray  # the kernel (n, n)
+    spectrum: tuple[FloatArray, FloatArray]  # positive eigenpairs of the centered kernel
     basis: Any
     full: bool
 
@@ -296,7 +271,6 @@ class ShiftedProjection:
     projection: KernelProjection
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         rows = dense(X)
         return self.projection(rows if self.origin is None else rows - self.origin, run)
 
@@ -304,13 +278,10 @@ class ShiftedProjection:
 def fit_kernel_map(
     X: Array, Y: FloatArray, kernel: Kernel, landmarks: Array, reg: float | None, run: Run
 ) -> tuple[KernelProjection, float, float]:
-    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), its error at the points, and its ``reg``.
+    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), its relative error, and its ``reg``.
 
-    The kernel is centered at the points and approximated through the landmarks m by the features
-    :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho (``reg``) in
-    units of the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22) of khajehpour2013. None
-    chooses the rho of least leave-one-out error. The error is the root mean square distance of the mapped points from
-    Y, relative to the spread of Y.
+    With the features :math:`F = K_{nm} K_{mm}^{-1/2}` of the landmarks m it is :math:`(F^\top F + \rho)^{-1} F^\top Y`,
+    rho (``reg``) in units of the largest eigenvalue (khajehpour2013); None chooses that of least leave-one-out error.
     """
     run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "use fewer landmarks")
     among = kernel(landmarks, landmarks, run)
@@ -336,12 +307,10 @@ def fit_kernel_map(
 
 
 def left_out_errors(scores: FloatArray, values: FloatArray, targets: FloatArray, Y: FloatArray, n: int) -> list[float]:
-    """Return, for each automatic regularization, the sum of squared leave-one-out errors.
+    """Return, for each automatic regularization, the sum of squared leave-one-out errors, residuals over 1 - H_ii.
 
-    A linear smoother needs no second fit: the residual of a point left out is its residual divided by :math:`1 -
-    H_{ii}`, where H maps the given coordinates to the fitted ones. ``scores`` (m, p) are the features of these points
-    in the eigenvectors of the Gram matrix of all n points, ``values`` (p,) its eigenvalues, ``targets`` (p, r) products
-    of all features with their coordinates, and ``Y`` (m, r) centered coordinates.
+    ``scores`` (m, p) are features in the eigenvectors of their Gram matrix, ``targets`` (p, r) products of all features
+    with their coordinates.
     """
     leverage = scores**2 / values
     constant = np.maximum(1.0 - 1.0 / n - leverage.sum(axis=1), 0.0)

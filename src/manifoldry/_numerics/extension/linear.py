@@ -13,30 +13,23 @@ from manifoldry._numerics.eigen import column_signs
 from manifoldry._numerics.eigen.linear_span import SPAN_RANK_TOL, FeatureRows, PrincipalSpan, kernel_feature_rows
 from manifoldry._numerics.extension.distances import FittedDistances
 from manifoldry._numerics.extension.kernel import Kernel
-from manifoldry._numerics.geometry.neighborhoods import dense
-from manifoldry.graph._sample import Sample
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES, dense
+from manifoldry.graph._sample import NeighborhoodData
 
-DISTANCE_RANK_TOL = 1e-10
-"""Share of the largest eigenvalue of the Gram matrix of distances at which its range ends."""
-LINEAR_BLOCK = 4_000_000
-"""Entries of dense rows in memory at a time."""
+DISTANCE_RANK_TOL = 1e-10  # share of the largest eigenvalue of the Gram matrix of distances at which its range ends
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """The explicit linear map ``components @ (row - mean)``, with a matrix (d, f) and a row (f,).
-
-    ``features`` computes the rows of new points; None: they are the points.
-    """
+    """The linear map ``components @ (row - mean)``; ``features`` computes the rows of new points, None: the points."""
 
     mean: FloatArray
     components: FloatArray
     features: Extension | None = None
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         blocks = [np.empty((0, len(self.components)))]
-        for lo, hi in run.ranges(X.shape[0], max(1, LINEAR_BLOCK // len(self.mean))):
+        for lo, hi in run.ranges(X.shape[0], max(1, MAX_STACK_ENTRIES // len(self.mean))):
             rows = dense(X[lo:hi]) if self.features is None else self.features(X[lo:hi], run)
             # A stack of products, not one for the batch: coordinates must not depend on the rest of the batch.
             blocks.append(np.matmul(self.components, (rows - self.mean)[:, :, None])[:, :, 0])
@@ -62,9 +55,7 @@ class LinearInverse:
         return cls(mean, np.linalg.pinv(scores) @ (X - mean))
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Return the points of given coordinates."""
-        points: FloatArray = self.mean + np.asarray(Y, dtype=np.float64) @ self.directions
-        return points
+        return np.asarray(self.mean + np.asarray(Y, dtype=np.float64) @ self.directions)
 
 
 @dataclass(frozen=True)
@@ -72,7 +63,6 @@ class DistanceFeatures:
     r"""Rows :math:`-\frac12 d^2` of given distances: the linear kernel up to terms that centering removes."""
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Return the rows of new points by their distances to the fitted ones."""
         return -0.5 * np.asarray(X, dtype=np.float64) ** 2
 
 
@@ -89,18 +79,13 @@ class GramFeatures:
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    r"""Kernel values of points to the fitted ones, from their distances.
-
-    A kernel function is called with rows. Other kernels use inner products about the mean of the fitted points,
-    :math:`-\frac12` of centered squared distances; ``means`` (n,) are the mean squared distances of the fitted points.
-    """
+    """Kernel values to the fitted points, from distances: inner products are about the mean. Functions get rows."""
 
     distances: FittedDistances
     kernel: Kernel
-    means: FloatArray
+    means: FloatArray  # mean squared distances (n,) of the fitted points
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the kernel values, shape (m, n)."""
         rows, kernel = X if self.distances.X is None else dense(X), self.kernel
         if not isinstance(kernel.rule, str):
             return kernel(rows, self.distances.X, run)
@@ -118,7 +103,7 @@ class KernelFeatures:
         return np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
 
 
-def feature_rows(sample: Sample, run: Run) -> FeatureRows:
+def feature_rows(sample: NeighborhoodData, run: Run) -> FeatureRows:
     """Return the points as dense rows, or the kernel rows of Euclidean points given by distances."""
     if sample.X is None:
         raise ValueError("A linear projection needs points or all pairwise distances; got only a graph.")
@@ -139,10 +124,7 @@ def announce_kernel(n: int, run: Run) -> None:
 def embed_linearly(
     span: PrincipalSpan, spectrum: Spectrum, w: FloatArray, n_components: int, **notes: Any
 ) -> Embedding:
-    """Return the projection onto the first ``n_components`` columns of ``w`` (r, k), padded with zeros.
-
-    The vectors of the spectrum become the projected points, with the entry of largest magnitude positive.
-    """
+    """Return the projection onto the first ``n_components`` columns of ``w`` (r, k), padded with zeros."""
     projected = span.coordinates @ w
     signs = column_signs(projected)
     signed, w = projected * signs, w * signs

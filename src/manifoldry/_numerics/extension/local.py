@@ -9,49 +9,41 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, Embedding, FloatArray, Spectrum
+from manifoldry._core.values import Array, Embedding, Extension, FloatArray, Spectrum
 from manifoldry._numerics.eigen.localized import Aligned
 from manifoldry._numerics.elbow import lost_variance_advice
 from manifoldry._numerics.extension.linear import LinearMap
-from manifoldry._numerics.geometry.neighborhoods import dense, gather, require_points
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES, dense, gather, require_points
 from manifoldry._numerics.geometry.tangent import local_variances
 from manifoldry._numerics.geometry.weights import barycentric
 from manifoldry._numerics.scaling import classical_scaling, principal_axes, principal_scaling
-from manifoldry._numerics.semidefinite import PairDistances, Stretched
-from manifoldry._numerics.semidefinite.pairs import MAX_GRAM_PAIRS
-from manifoldry.graph._sample import Sample
+from manifoldry._numerics.semidefinite.barrier_path import Stretched
+from manifoldry._numerics.semidefinite.pairs import MAX_GRAM_PAIRS, PairDistances
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 RECONSTRUCTION_REG = 1e-3
 """Regularization of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
-RECONSTRUCTION_BLOCK = 4_000_000
-"""Numbers gathered at a time."""
 
 
 @dataclass(frozen=True)
 class LocalReconstruction:
-    r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbors.
-
-    A new point that coincides with a fitted one gets its coordinates. ``source`` (n, D) are the fitted points or, if
-    ``pairwise``, their distances (n, n); ``target`` (n, d) their coordinates. Both may be sparse. New points are then
-    rows of distances to the fitted ones. ``reg`` regularizes the weights.
-    """
+    r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbors."""
 
     index: NeighborIndex
-    source: Any
-    target: Any
+    source: Any  # fitted points (n, D) or, if pairwise, their distances (n, n); may be sparse
+    target: Any  # their coordinates (n, d), which copies of them get; may be sparse
     reg: float = RECONSTRUCTION_REG
     pairwise: bool = False
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
         neighbors, distances = self.index.query(X, run)
         coordinates = np.empty((len(neighbors), self.target.shape[1]))
         counts = (neighbors >= 0).sum(axis=1)
         for count in np.unique(counts):
             rows = np.flatnonzero(counts == count)
             wide = max(count if self.pairwise else self.source.shape[1], self.target.shape[1])
-            for lo, hi in run.ranges(len(rows), RECONSTRUCTION_BLOCK // max(1, count * wide)):
+            for lo, hi in run.ranges(len(rows), MAX_STACK_ENTRIES // max(1, count * wide)):
                 block = rows[lo:hi]
                 listed = neighbors[block][:, :count]
                 weights = barycentric(self._grams(X[block], listed, distances[block][:, :count]), self.reg)
@@ -69,89 +61,77 @@ class LocalReconstruction:
         return rows @ rows.transpose(0, 2, 1)
 
 
-def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
+def forward(sample: NeighborhoodData, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
     """Return the local reconstruction of new points from the fitted ones."""
     # Given distances are the caller's memory, which may change after the fit.
     source = np.array(sample.X) if sample.pairwise and sample.X is not None else sample.X
-    return LocalReconstruction(sample.index.by_metric(), source, coordinates, reg, sample.pairwise)
+    return LocalReconstruction(sample.index, source, coordinates, reg, sample.pairwise)
 
 
 def _embed_locally(
-    sample: Sample, coordinates: FloatArray, spectrum: Spectrum, run: Run, *, extension: Any = None, **notes: Any
+    sample: NeighborhoodData, coordinates: FloatArray, spectrum: Spectrum, extension: Extension, run: Run, **notes: Any
 ) -> Embedding:
-    """Return an embedding with the variances of its neighborhoods, by default with local reconstruction."""
-    return Embedding(
-        coordinates,
-        spectrum=spectrum,
-        extension=extension or forward(sample, coordinates),
-        notes={"local_variances": local_variances(sample, run), **notes},
-    )
+    """Return an embedding with the variances of its neighborhoods."""
+    notes = {"local_variances": local_variances(sample, run), **notes}
+    return Embedding(coordinates, spectrum=spectrum, extension=extension, notes=notes)
 
 
-def embed_aligned(sample: Sample, aligned: Aligned, run: Run, **notes: Any) -> Embedding:
+def embed_aligned(sample: NeighborhoodData, aligned: Aligned, run: Run, **notes: Any) -> Embedding:
     """Return the embedding by the eigenvectors of an alignment matrix; their values sum to the error."""
-    embedding = _embed_locally(sample, aligned.coordinates, aligned.spectrum, run, **{**aligned.notes, **notes})
+    coordinates, notes = aligned.coordinates, {**aligned.notes, **notes}
+    embedding = _embed_locally(sample, coordinates, aligned.spectrum, forward(sample, coordinates), run, **notes)
     return replace(embedding, fitted={"reconstruction_error_": float(aligned.spectrum.values.sum())})
 
 
-def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:
+def embed_principal(sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
     """Embed a sample or component too small for local geometry by its principal coordinates."""
     require_points(sample)
     if sample.pairwise:
         scaling = classical_scaling(np.array(sample.X, dtype=np.float64), n_components, run, overwrite=True)
-        return _embed_locally(sample, scaling.coordinates, scaling.spectrum, run, principal=True)
-    X = dense(sample.X)
-    scaling, directions = principal_scaling(X, n_components, run)
-    linear = LinearMap(X.mean(axis=0), np.ascontiguousarray(directions.T))
-    return _embed_locally(sample, scaling.coordinates, scaling.spectrum, run, extension=linear, principal=True)
+        extension: Extension = forward(sample, scaling.coordinates)
+    else:
+        X = dense(sample.X)
+        scaling, directions = principal_scaling(X, n_components, run)
+        extension = LinearMap(X.mean(axis=0), np.ascontiguousarray(directions.T))
+    return _embed_locally(sample, scaling.coordinates, scaling.spectrum, extension, run, principal=True)
 
 
 @dataclass
 class LocalInverse:
-    """Inverse transform: local reconstruction of rows by neighbors in the embedding.
+    """Inverse transform by neighbors in the embedding, without NaN; their index is built on first use."""
 
-    It stores the rows ``X`` (n, D) as given, possibly sparse, and converts only the needed ones. Points without
-    coordinates (NaN) are left out. The index of the embedding is built on first use.
-    """
-
-    X: Any
+    X: Any  # (n, D), may be sparse
     coordinates: FloatArray
     reg: float = RECONSTRUCTION_REG
     _rule: LocalReconstruction | None = None
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Return the rows of given coordinates."""
         if issparse(self.X):
             run.announce("dense rows", 8 * len(Y) * self.X.shape[1], "transform fewer rows at a time")
         if self._rule is None:
-            self._rule = self._built(run)
+            members = np.flatnonzero(np.isfinite(self.coordinates).all(axis=1))
+            coordinates = np.ascontiguousarray(self.coordinates[members], dtype=np.float64)
+            k = min(2 * coordinates.shape[1] + 2, len(members) - 1)
+            index = NeighborIndex(coordinates, NeighborRule(max(1, k), search="exact"), run)
+            rows = self.X if len(members) == self.X.shape[0] else self.X[members]
+            self._rule = LocalReconstruction(index, coordinates, rows, self.reg)
         return self._rule(Y, run)
-
-    def _built(self, run: Run) -> LocalReconstruction:
-        members = np.flatnonzero(np.isfinite(self.coordinates).all(axis=1))
-        coordinates = np.ascontiguousarray(self.coordinates[members], dtype=np.float64)
-        k = min(2 * coordinates.shape[1] + 2, len(members) - 1)
-        index = NeighborIndex(coordinates, NeighborRule(max(1, k), search="exact"), run)
-        rows = self.X if len(members) == self.X.shape[0] else self.X[members]
-        return LocalReconstruction(index, coordinates, rows, self.reg)
 
 
 MAX_SECONDS = 1800.0
-"""Estimated seconds from which a program needs a callback. Programs over all Gram matrices take about 2e-10 times the
-cube of their kept distances (3,500 in 9 s, 7,000 in 68 s), so up to 9,000 of them, the most that MVU, ColoredMVU and
-MVE solve, take minutes; SPE has at most 600 points."""
+"""Estimated seconds from which a program needs a callback: 3,500 kept distances take 9 s, 7,000 take 68 s."""
 MAX_LOST_LENGTH = 1e-3
 """Largest loss of a squared relative length with the dropped dimensions: a tenth of the default slack."""
 DUPLICATES_APART = "duplicates taken as a thousandth of the median distance apart"
 
 
-def distances_fit(sample: Sample, pairs: PairDistances, method: Any) -> bool:
+def distances_fit(sample: NeighborhoodData, pairs: PairDistances, method: Any) -> bool:
     """Return whether points with these distances are known: rows without duplicates that were separated."""
-    of_rows = sample.X is not None and method.metric == "euclidean" and method.edge_lengths == "distance"
+    of_rows = sample.X is not None and method.metric == "euclidean"
     return bool(of_rows and sample.graph.lengths.min() >= pairs.lengths.min())
 
 
-def refuse_long(method: str, n_points: int, seconds: float, callback: Any) -> None:
+def check_duration(method: str, n_points: int, seconds: float, callback: Any) -> None:
     """Raise an error for a program of more than half an hour, unless a callback can stop it."""
     if seconds > MAX_SECONDS and callback is None:
         hours = seconds / 3600
@@ -162,7 +142,7 @@ def refuse_long(method: str, n_points: int, seconds: float, callback: Any) -> No
         )
 
 
-def refuse_many_pairs(method: str, pairs: PairDistances) -> None:
+def check_pair_count(method: str, pairs: PairDistances) -> None:
     """Raise an error for more distances than a program over all Gram matrices can solve."""
     if len(pairs) > MAX_GRAM_PAIRS:
         raise ValueError(
@@ -172,7 +152,7 @@ def refuse_many_pairs(method: str, pairs: PairDistances) -> None:
 
 
 def embed_unfolded(
-    sample: Sample, solution: Stretched, n_components: int, run: Run, *, advice: tuple[str, ...] = (), **notes: Any
+    sample: NeighborhoodData, solution: Stretched, n_components: int, run: Run, **notes: Any
 ) -> Embedding:
     """Return unfolded points in their first principal axes, with trace and certificates."""
     coordinates, spectrum = principal_axes(solution.V, n_components)
@@ -185,7 +165,7 @@ def embed_unfolded(
         trace=solution.trace,
         certificate=solution.certificate,
         extension=forward(sample, coordinates) if sample.X is not None else None,
-        notes={**notes, "advice": advice, "surface_advice": lost},
+        notes={**notes, "surface_advice": lost},
         fitted={
             "stretch_": -solution.certificate.objective,
             "error_": solution.error,
@@ -194,12 +174,8 @@ def embed_unfolded(
     )
 
 
-def _of_kept_dimensions(sample: Sample, solution: Stretched, spectrum: Spectrum) -> Stretched:
-    """Return the solution with as many dimensions as its distances need, and a claim that mentions duplicates.
-
-    Dimensions of little variance are dropped, unless a short distance needs them: the certificate covers what is
-    returned. Duplicates are the exception: they are apart in the program and together in the result.
-    """
+def _of_kept_dimensions(sample: NeighborhoodData, solution: Stretched, spectrum: Spectrum) -> Stretched:
+    """Return the solution with the dimensions that its distances need, and a claim that mentions duplicates."""
     pairs = PairDistances.of_graph(sample.graph)
     once = sample.graph.rows() < sample.graph.indices
     separated = sample.graph.lengths[once] < pairs.lengths  # duplicates in the program

@@ -13,97 +13,61 @@ from scipy.sparse.linalg import cg
 from manifoldry._core.csgraph import connected_components
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._operations import local_scale
-from manifoldry.graph._sample import Sample, Targets
+from manifoldry.graph._sample import NeighborhoodData, Targets
 
-MIN_EDGE_AFFINITY = 1e-10
-"""Least affinity of an edge, relative to the strongest, so that long edges are not lost. Eigenvectors of the walk are
-accurate to about 1e-16 over the root of a point's degree, so eleven digits remain."""
-ISOLATION = 1.5
-"""How many times farther than usual a point may be from its neighbors before it gets its own bandwidth. At the straight
-edge of an evenly sampled sheet it is the root of 2; beyond, a point would detach from the others, and an eigenvector
-would be spent on it."""
-LAST_NEIGHBOR_TOL = 1e-8
-"""Relative tolerance of the distance to the last neighbor."""
+MIN_EDGE_AFFINITY = 1e-10  # Least affinity of an edge, relative to the strongest: eigenvectors still have eleven digits
+ISOLATION = 1.5  # how many times farther than usual a point may be from its neighbors before it gets its own bandwidth
+LAST_NEIGHBOR_TOL = 1e-8  # relative tolerance of the distance to the last neighbor
 
 
 def gaussian(lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
-    r"""Return :math:`e^{-d^2 / (2 s^2)}` of distances d; an infinite bandwidth s gives ones.
-
-    The library uses one parameterization. Others in use are the same kernel with
-
-    ==========================  =========================
-    written                     bandwidth s
-    ==========================  =========================
-    :math:`e^{-d^2/(2\sigma^2)}`  :math:`\sigma`
-    :math:`e^{-d^2/t}`            :math:`\sqrt{t/2}`
-    :math:`e^{-d^2/(4t)}`         :math:`\sqrt{2t}`
-    :math:`e^{-\gamma d^2}`       :math:`1/\sqrt{2\gamma}`
-    ==========================  =========================
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> gaussian(np.array([0.0, 1.0, 2.0]), 1.0).round(4)
-    array([1.    , 0.6065, 0.1353])
-    """
+    r"""Return :math:`e^{-d^2 / (2 s^2)}` of distances d; an infinite bandwidth s gives ones."""
     scaled = np.asarray(lengths, dtype=np.float64) / bandwidth
     return np.exp(-0.5 * scaled * scaled)
 
 
 @dataclass(frozen=True)
 class Bandwidths:
-    r"""One bandwidth per point, and how two of them make that of a pair.
+    """One bandwidth per point; that of a pair is their geometric mean ("product"), or the larger.
 
-    Parameters
-    ----------
-    own : ndarray of shape (n,)
-        The bandwidths :math:`s_i`.
-    pair : {"product", "larger"}
-        The pair has :math:`\sqrt{s_i s_j}` (zelnikmanor2005), or the larger of the two.
-    common : float
-        The lower bound of all bandwidths, or 0.
-    reach : ndarray of shape (n,), optional
-        Distance to the last neighbor of each point. A larger bandwidth applies up to there only: an outlier is
-        attached to its neighbors, and connects no others.
+    A larger bandwidth applies up to the ``reach`` only: an outlier is attached to its neighbors, and connects no others
+    (zelnikmanor2005).
     """
 
-    own: FloatArray
+    values: FloatArray
     pair: Literal["product", "larger"]
-    common: float = 0.0
-    reach: FloatArray | None = None
+    common: float = 0.0  # lower bound of all
+    reach: FloatArray | None = None  # distance of each point to its last neighbor
 
     def between(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """Return the bandwidths of edges from those of their ends."""
         return np.sqrt(first * second) if self.pair == "product" else np.maximum(first, second)
 
-    def with_all(self, lengths: FloatArray, own: FloatArray, reach: FloatArray) -> FloatArray:
-        """Return the bandwidths (m, n) of points with bandwidths ``own`` and ``reach`` to all fitted ones."""
+    def with_all(self, lengths: FloatArray, values: FloatArray, reach: FloatArray) -> FloatArray:
+        """Return the bandwidths (m, n) of points with bandwidths ``values`` and ``reach`` to all fitted ones."""
         if self.pair == "product" or self.reach is None:
-            return self.between(own[:, None], self.own)
-        scales = np.where(lengths <= reach[:, None], own[:, None], self.common)
-        return np.maximum(scales, np.where(lengths <= self.reach, self.own, self.common))
+            return self.between(values[:, None], self.values)
+        scales = np.where(lengths <= reach[:, None], values[:, None], self.common)
+        return np.maximum(scales, np.where(lengths <= self.reach, self.values, self.common))
 
     def of_new(self, lengths: FloatArray, neighbors: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bandwidths of new points, and their reach, from the nearest fitted points (-1 for none).
-
-        With pair="larger" they are at least those of the nearest fitted point, so that a copy of it has the same.
-        """
+        """Return the bandwidths of new points, and their reach, from the nearest fitted points (-1 for none)."""
         listed = neighbors >= 0
         finite, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
         if self.pair == "product" or self.reach is None:
             mean = finite.sum(axis=1) / counts
-            return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.own)), finite.max(axis=1)
+            return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.values)), finite.max(axis=1)
         nearest = neighbors[np.arange(len(lengths)), np.argmin(np.where(listed, lengths, np.inf), axis=1)]
-        inherited = np.where(nearest >= 0, self.own[nearest], self.common)
-        own = np.sqrt((finite**2).sum(axis=1) / counts / 2.0) / ISOLATION
-        return np.maximum(inherited, own), np.where(
-            own > inherited, finite.max(axis=1) * (1.0 + LAST_NEIGHBOR_TOL), self.reach[nearest]
+        inherited = np.where(nearest >= 0, self.values[nearest], self.common)
+        local = np.sqrt((finite**2).sum(axis=1) / counts / 2.0) / ISOLATION
+        return np.maximum(inherited, local), np.where(
+            local > inherited, finite.max(axis=1) * (1.0 + LAST_NEIGHBOR_TOL), self.reach[nearest]
         )
 
     @property
     def isolated(self) -> int:
         """Number of points whose own bandwidth is above the common one."""
-        return int(np.count_nonzero(self.own > self.common))
+        return int(np.count_nonzero(self.values > self.common))
 
 
 Bandwidth = float | Bandwidths
@@ -114,15 +78,7 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     r"""Return the automatic bandwidth: :math:`2 s^2` is the median over the points of their mean squared length.
 
     A point more than 1.5 times as far from its neighbors has its own bandwidth, :math:`s_i = \sqrt{\mathrm{mean}_j
-    d_{ij}^2 / 2} / 1.5 > s`, and a pair of neighbors the larger of its two. So outliers change no other bandwidth and
-    are not cut off. Without isolated points there is one bandwidth, a float.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pair = NeighborGraph(np.array([0, 1, 2]), np.array([1, 0]), np.array([2.0, 2.0]))
-    >>> round(automatic_bandwidth(pair), 4)
-    1.4142
+    d_{ij}^2 / 2} / 1.5`, and a pair the larger of its two: outliers change no other bandwidth and are not cut off.
     """
     lengths = np.asarray(neighbors.lengths, dtype=np.float64)
     unit = float(lengths.max(initial=0.0))  # squares are relative to it, so that none overflows
@@ -130,11 +86,11 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
         return 1.0
     counts = np.maximum(neighbors.degrees, 1)
     squares = np.bincount(neighbors.rows(), (lengths / unit) ** 2, minlength=neighbors.n_points) / counts
-    own = unit * np.sqrt(squares / 2.0)
-    common = float(np.median(own[own > 0]))
+    local = unit * np.sqrt(squares / 2.0)
+    common = float(np.median(local[local > 0]))
     reach = np.zeros(neighbors.n_points)
     np.maximum.at(reach, neighbors.rows(), lengths * (1.0 + LAST_NEIGHBOR_TOL))
-    bandwidths = Bandwidths(np.maximum(common, own / ISOLATION), "larger", common, reach)
+    bandwidths = Bandwidths(np.maximum(common, local / ISOLATION), "larger", common, reach)
     return bandwidths if bandwidths.isolated else common
 
 
@@ -143,30 +99,18 @@ def bandwidth_notes(bandwidth: Bandwidth) -> dict[str, Any]:
     if not isinstance(bandwidth, Bandwidths):
         return {"bandwidth": bandwidth}
     if bandwidth.pair == "product":
-        return {"bandwidth": bandwidth.own}
+        return {"bandwidth": bandwidth.values}
     return {"bandwidth": bandwidth.common, "isolated_points": bandwidth.isolated}
 
 
 def local_bandwidths(graph: NeighborGraph) -> Bandwidths:
-    r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`.
-
-    If all edges have one length it is the automatic bandwidth. Points with duplicates only get the smallest one.
-    """
+    r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`."""
     return Bandwidths(local_scale(graph) / np.sqrt(2.0), "product")
 
 
 @dataclass(frozen=True)
 class Affinity:
-    """Symmetric non-negative affinities W between points, and the walk :math:`P = D^{-1} W` along them.
-
-    The matrix is sparse or dense; no row of it is empty.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Affinity(np.array([[1.0, 1.0], [1.0, 0.0]])).stationary
-    array([0.66666667, 0.33333333])
-    """
+    """Symmetric non-negative affinities W between points, sparse or dense, and the walk :math:`P = D^{-1} W`."""
 
     matrix: Any
 
@@ -188,15 +132,11 @@ class Affinity:
     @property
     def symmetric(self) -> Any:
         r""":math:`D^{-1/2} W D^{-1/2}`, which has the eigenvalues of the walk."""
-        roots = 1.0 / np.sqrt(self.degrees)
-        return _scaled(self.matrix, roots)
+        return _scaled(self.matrix, 1.0 / np.sqrt(self.degrees))
 
     def without_density(self, alpha: float) -> Affinity:
         r"""Return :math:`w_{ij} / (q_i q_j)^\alpha` with the degrees q, estimates of the density (coifman2006)."""
-        if alpha == 0:
-            return self
-        factors = self.degrees**-alpha
-        return Affinity(_scaled(self.matrix, factors))
+        return self if alpha == 0 else Affinity(_scaled(self.matrix, self.degrees**-alpha))
 
 
 def _scaled(matrix: Any, factors: FloatArray) -> Any:
@@ -209,14 +149,10 @@ def _scaled(matrix: Any, factors: FloatArray) -> Any:
 
 
 def graph_affinity(graph: NeighborGraph, bandwidth: Bandwidth, *, loops: bool = False) -> Affinity:
-    """Return the Gaussian affinities along the edges of an undirected graph, at least 1e-10.
-
-    ``bandwidth`` is one s for all, or `Bandwidths`. With ``loops`` every point has a loop of weight 1 (belkin2003,
-    zelnikmanor2005).
-    """
+    """Return the Gaussian affinities (1e-10 or more) of the edges of an undirected graph, and ``loops`` of weight 1."""
     scale: float | FloatArray
     if isinstance(bandwidth, Bandwidths):
-        scale = bandwidth.between(bandwidth.own[graph.rows()], bandwidth.own[graph.indices])
+        scale = bandwidth.between(bandwidth.values[graph.rows()], bandwidth.values[graph.indices])
     else:
         scale = bandwidth
     affinities = np.maximum(gaussian(graph.lengths, scale), MIN_EDGE_AFFINITY)
@@ -226,12 +162,11 @@ def graph_affinity(graph: NeighborGraph, bandwidth: Bandwidth, *, loops: bool = 
 
 
 def edge_affinity(
-    sample: Sample, weights: str, bandwidth: float | str, strongest: float | None = None
+    sample: NeighborhoodData, weights: str, bandwidth: float | str, strongest: float | None = None
 ) -> tuple[Affinity, Bandwidth]:
-    """Return the edge weights ("heat" or "binary") of the undirected graph of a sample, and their bandwidth.
+    """Return the edge weights ("heat" or "binary") of a sample's undirected graph, and their bandwidth.
 
-    Binary weights are the limit of an infinite bandwidth; "auto" is `automatic_bandwidth`. If the lengths represent
-    affinities (see `affinity_lengths`), ``strongest`` is that of length 0, and these are returned.
+    ``strongest`` is the affinity of length 0, if the lengths represent affinities (see `affinity_lengths`).
     """
     if strongest is not None:
         return Affinity(graph_affinity(sample.graph, 1.0).matrix * strongest), 1.0
@@ -245,14 +180,11 @@ def complete_affinity(distances: FloatArray, bandwidth: Bandwidth) -> Affinity:
     if not isinstance(bandwidth, Bandwidths):
         return Affinity(gaussian(distances, bandwidth))
     reach = np.zeros(len(distances)) if bandwidth.reach is None else bandwidth.reach
-    return Affinity(gaussian(distances, bandwidth.with_all(distances, bandwidth.own, reach)))
+    return Affinity(gaussian(distances, bandwidth.with_all(distances, bandwidth.values, reach)))
 
 
 def affinity_lengths(W: Any, strongest: float) -> csr_array:
-    r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 maps to W.
-
-    So given affinities are treated as distances: affinity 0 is no edge, and ``strongest`` or more has length 0.
-    """
+    r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 maps to W."""
     affinities = csr_array(W, dtype=np.float64, copy=True)
     affinities.eliminate_zeros()
     affinities.data = np.sqrt(-2.0 * np.log(np.clip(affinities.data / strongest, np.finfo(float).tiny, 1.0)))
@@ -260,17 +192,12 @@ def affinity_lengths(W: Any, strongest: float) -> csr_array:
 
 
 LaplacianKind = Literal["unnormalized", "symmetric", "random_walk"]
-
-WEIGHT_ASYMMETRY_TOL = 1e-10
-"""Maximum difference of w_ij and w_ji, relative to the largest weight."""
+WEIGHT_ASYMMETRY_TOL = 1e-10  # maximum difference of w_ij and w_ji, relative to the largest weight
 
 
 @dataclass(frozen=True)
 class Laplacian:
-    """A graph Laplacian with its degrees, self-weights included, and the connected component of each vertex.
-
-    Positive semidefinite, or for the random walk similar to a positive semidefinite matrix.
-    """
+    """A graph Laplacian with its degrees, self-weights included, and the connected component of each vertex."""
 
     matrix: csr_array
     degrees: FloatArray
@@ -284,11 +211,7 @@ class Laplacian:
 
     @property
     def null(self) -> FloatArray:
-        """Orthonormal null vectors, one column per component: shape (n, n_components).
-
-        On its component a vector is constant, or proportional to the root of the degrees for the symmetric
-        Laplacian; it is zero elsewhere.
-        """
+        """Orthonormal null vectors (n, n_components): on a component constant, or the root of the degrees."""
         entries = np.ones(len(self.labels))
         if self.kind == "symmetric":
             entries = np.where(self.degrees > 0, np.sqrt(self.degrees), 1.0)
@@ -301,26 +224,9 @@ class Laplacian:
 def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
     r"""Return the Laplacian of a graph with symmetric non-negative weights, sparse or dense.
 
-    With degrees :math:`d_i = \sum_j w_{ij}` and :math:`D = \mathrm{diag}(d)`,
-
     .. math:: L = D - W, \qquad L_{sym} = D^{-1/2} L D^{-1/2}, \qquad L_{rw} = D^{-1} L.
 
-    They measure how a function varies along the edges,
-    :math:`f^\top L f = \tfrac12 \sum_{ij} w_{ij} (f_i - f_j)^2`, and :math:`L_{rw} v = \lambda v`,
-    :math:`L v = \lambda D v` and :math:`L_{sym} u = \lambda u` with :math:`u = D^{1/2} v` are equivalent. The
-    random-walk Laplacian is not symmetric; its eigenvectors come from the pencil, that is from
-    ``smallest(L.matrix, k, B=L.degrees, null=L.null, run=run)`` with the unnormalized L.
-
-    A vertex without weight has a row and a column of zeros in all three, and is a component of its own.
-
-    References: chung1997, luxburg2007, belkin2003
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> laplacian(np.array([[0.0, 2.0], [2.0, 0.0]])).matrix.toarray()
-    array([[ 2., -2.],
-           [-2.,  2.]])
+    A vertex without weight has a row of zeros in all three (chung1997, luxburg2007, belkin2003).
     """
     if kind not in get_args(LaplacianKind):
         raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}; got {kind!r}.")
@@ -361,15 +267,7 @@ HARMONIC_TOL, MAX_HARMONIC_STEPS = 1e-10, 2_000
 def harmonic(W: Any, values: FloatArray, known: Array) -> tuple[FloatArray, Array]:
     r"""Return values (n, m) with the unknown ones set to :math:`\arg\min \sum_{ij} w_{ij} |f_i - f_j|^2` (zhu2003).
 
-    Each is then the mean of its neighbors', weighted by W. Also returned is which points have a value: all that are
-    connected with a known one.
-
-    Examples
-    --------
-    >>> path = diags_array([1.0, 1.0, 1.0, 1.0], offsets=1, shape=(5, 5))
-    >>> ends = np.array([True, False, False, False, True])
-    >>> harmonic(csr_array(path + path.T), np.array([[0.0], [0], [0], [0], [8]]), ends)[0].T.round(6)
-    array([[0., 2., 4., 6., 8.]])
+    Also return which points have a value: all that are connected with a known one.
     """
     W = csr_array(W)
     _, labels = connected_components(W, directed=False)
@@ -388,10 +286,7 @@ def harmonic(W: Any, values: FloatArray, known: Array) -> tuple[FloatArray, Arra
 
 
 def with_unknown_filled(targets: Targets, W: Any) -> Targets:
-    """Return targets whose unknown values are those of the harmonic function on a graph of affinities.
-
-    Classes become shares of each class, in columns; with a weight of 1, the class of the largest share.
-    """
+    """Return targets with the unknown values of the harmonic function; classes become shares, in columns."""
     if not targets.categorical:
         values, reached = harmonic(W, targets.values, targets.known)
         return replace(targets, values=values, known=reached)
@@ -406,8 +301,7 @@ def with_unknown_filled(targets: Targets, W: Any) -> Targets:
 def weakened(W: Any, targets: Targets) -> csr_array:
     r"""Return affinities with the factor :math:`e^{-(w / (1 - w))^2 \Lambda}` of targets of weight w.
 
-    It has the effect of longer edges under the automatic bandwidth, for which :math:`2 s^2 = h^2`. Unknown targets are
-    those of the harmonic function on the affinities.
+    It has the effect of longer edges under the automatic bandwidth, for which :math:`2 s^2 = h^2`.
     """
     affinities = csr_array(W, dtype=np.float64, copy=True)
     if not targets.known.all():

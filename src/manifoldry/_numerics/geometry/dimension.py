@@ -1,11 +1,4 @@
-"""The data's own dimension, measured: how fast the number of neighbors grows with their distance.
-
-Of the estimators in use, maximum likelihood from nearest neighbors is taken. It needs distances only, so it serves any
-metric and does not see the ambient dimension; it is free of scale; and its variance is known. TwoNN is the same with
-two neighbors, which is the scale of the noise: 2.8 instead of 2.1 on a noisy roll, 9.0 instead of 6.8 on digits.
-Local principal components depend on a threshold, on curvature, and on how many points a neighborhood has (8, 12 and
-17 dimensions of digits hold 95% of the variance of 10, 20 and 40 neighbors).
-"""
+"""The intrinsic dimension by maximum likelihood, from distances only: TwoNN would measure the noise."""
 
 from __future__ import annotations
 
@@ -15,33 +8,23 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._pairwise import distance_rows
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
-N_DIMENSION_NEIGHBORS = 20
-"""Neighbors that the dimension is measured with: few enough for curvature, enough for noise. 5, 10, 20 and 40 give
-1.84, 1.96, 2.07, 2.17 on a roll of 300 points, and 2.43, 2.23, 2.14, 2.03 on a noisy one of 2,000."""
-MAX_MEASURED_POINTS = 500
-"""Points at which the dimension is measured: the error of the mean over 500 is 1 %."""
+N_DIMENSION_NEIGHBORS = 20  # neighbors that the dimension is measured with: few enough for curvature, enough for noise
+MAX_MEASURED_POINTS = 500  # points at which the dimension is measured: the error of the mean over 500 is 1 %
 MAX_SAMPLED_POINTS = 2000
 """Points among which neighbors are searched: enough for neighborhoods of 20, few enough to be fast."""
 SQUARED_METRICS = ("cosine", "correlation", "sqeuclidean")
 """Metrics that grow as the square of a distance, with which the dimension would seem half as large."""
-MIN_DISTANCE_SHARE = 1e-6
-"""Distances below this share of the largest of a point's list are those of duplicates."""
+MIN_DISTANCE_SHARE = 1e-6  # distances below this share of the largest of a point's list are those of duplicates
 
 
 @dataclass(frozen=True)
 class IntrinsicDimension:
-    """The dimension of the data around its points.
-
-    ``value`` is the estimate from all measured points together, ``low`` and ``high`` the quartiles of the estimates at
-    the points, whose spread is partly that of the estimator (about a quarter with 20 neighbors). ``int`` rounds to the
-    nearest dimension.
-    """
+    """The dimension from all measured points together, and the quartiles of the estimates at the points."""
 
     value: float
     low: float
@@ -53,20 +36,11 @@ class IntrinsicDimension:
 
 
 def local_dimensions(lengths: FloatArray) -> FloatArray:
-    r"""Return the dimension at each point from its neighbors' distances, shape (n, k), ascending: NaN where unknown.
+    r"""Return the dimension at each point from its neighbors' distances (n, k), ascending: NaN where unknown.
 
     .. math:: \hat d_i = (k - 2) \Big/ \sum_{j < k} \log \frac{T_{ik}}{T_{ij}} ,
 
-    unbiased where the density is constant up to the k-th neighbor (the sum is then a gamma variable of shape k - 1
-    and rate d; levina2004). Zero and infinite distances are left out; three others that are not all equal are needed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> line = np.arange(1.0, 21.0)[None]
-    >>> plane = np.sqrt(line)
-    >>> (local_dimensions(plane) / local_dimensions(line)).round(12)
-    array([2.])
+    unbiased where the density is constant (levina2004). Zero and infinite distances are left out.
     """
     sums, counts = log_ratios(np.asarray(lengths, dtype=float))
     valid = (counts >= 2) & (sums > 0)
@@ -76,12 +50,7 @@ def local_dimensions(lengths: FloatArray) -> FloatArray:
 def dimension_of_lengths(lengths: FloatArray) -> IntrinsicDimension:
     r"""Return the dimension of the data from distances to neighbors, shape (n, k), ascending in each row.
 
-    Inverse dimensions are averaged, not dimensions: :math:`1/\hat d` is the mean of all :math:`\log (T_{ik}/T_{ij})`,
-    which is the maximum likelihood for one dimension common to all points and, unlike the mean of :math:`\hat d_i`,
-    hardly depends on the number of neighbors. It is too small where neighborhoods reach the border of the data, in high
-    dimensions nearly everywhere: 8.2 for 2,000 points in a cube of 10 dimensions, 4.5 of 5.
-
-    References: levina2004, mackay2005
+    :math:`1/\hat d` is the mean of all :math:`\log (T_{ik}/T_{ij})` (levina2004, mackay2005).
     """
     lengths = np.asarray(lengths, dtype=float)
     sums, counts = log_ratios(lengths)
@@ -99,20 +68,16 @@ def dimension_of_lengths(lengths: FloatArray) -> IntrinsicDimension:
 def intrinsic_dimension(
     points: Any, metric: Any = "euclidean", metric_params: dict[str, Any] | None = None
 ) -> IntrinsicDimension:
-    """Return the dimension of rows, distances ("precomputed"), inner products ("gram") or a graph.
-
-    The sample has its own seed, so that the result does not depend on the method that asks for it.
-    """
-    given = metric if isinstance(metric, str) else ""
+    """Return the dimension of rows, distances ("precomputed"), inner products ("gram") or a graph, by a fixed seed."""
+    if isinstance(metric, str) and metric == "precomputed" and issparse(points):
+        points = NeighborGraph.from_sparse(points)
     if isinstance(points, NeighborGraph):
         return dimension_of_lengths(_listed_lengths(points))
-    if given == "precomputed" and issparse(points):
-        return dimension_of_lengths(_listed_lengths(NeighborGraph.from_sparse(points)))
     chosen = np.sort(Run(0).rng("dimension").permutation(points.shape[0])[:MAX_SAMPLED_POINTS])
     measured = np.arange(0, len(chosen), max(1, -(-len(chosen) // MAX_MEASURED_POINTS)))
     with one_blas_thread():
         lengths = _sampled_distances(points, chosen, measured, metric, metric_params)
-    # The point itself is found too, at distance zero like any duplicate.
+    # Each list begins with the point itself, at distance zero like any duplicate.
     width = min(N_DIMENSION_NEIGHBORS + 1, lengths.shape[1])
     return dimension_of_lengths(np.sort(np.partition(lengths, width - 1, axis=1)[:, :width], axis=1))
 

@@ -20,35 +20,21 @@ from manifoldry.graph._search import NeighborRule, neighbor_graph
 DEFAULT_PERPLEXITY = 30.0
 NEIGHBORS_PER_PERPLEXITY = 3.0
 """Listed neighbors per unit of perplexity: beyond, probabilities are below a few thousandths."""
-ENTROPY_TOL = 1e-7
-"""Error of a row's entropy in nats, which is the relative error of its perplexity."""
+ENTROPY_TOL = 1e-7  # error of a row's entropy in nats, which is the relative error of its perplexity
 LISTS_PER_TASK = 4096
-MAX_FLOAT64_PAIRS = 10_000_000
-"""Listed pairs beyond which probabilities are in single precision."""
+MAX_FLOAT64_PAIRS = 10_000_000  # Listed pairs beyond which probabilities are in single precision
 
 
 @dataclass(frozen=True)
 class ConditionalProbabilities:
-    r"""Conditional probabilities :math:`p_{j|i}` along the lists of a neighbor graph: rows of ``matrix``, with sum 1.
-
-    ``bandwidths`` are the :math:`\sigma_i` of :math:`e^{-d_{ij}^2 / (2 \sigma_i^2)}`, a column for each of several
-    perplexities. ``missed`` rows could not reach it: they have too many equal distances, or too few neighbors.
-    """
+    r"""Conditional probabilities :math:`p_{j|i}` along the lists of a neighbor graph; rows sum to 1."""
 
     matrix: csr_array
-    bandwidths: FloatArray
-    missed: int = 0
+    bandwidths: FloatArray  # sigma_i of exp(-d_ij^2 / (2 sigma_i^2)), a column for each of several perplexities
+    missed: int = 0  # number of rows that could not reach the perplexity
 
     def joint(self) -> csr_array:
-        r"""Return :math:`p_{ij} = (p_{j|i} + p_{i|j}) / (2n)`: symmetric, with sum 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> pair = NeighborGraph(np.array([0, 1, 2]), np.array([1, 0]), np.ones(2))
-        >>> fixed_bandwidth_probabilities(pair, 1.0).joint().toarray().tolist()
-        [[0.0, 0.5], [0.5, 0.0]]
-        """
+        """Return :math:`p_{ij} = (p_{j|i} + p_{i|j}) / (2n)`: symmetric, with sum 1."""
         both = csr_array(self.matrix + self.matrix.T)
         both.sort_indices()
         both.data /= 2 * both.shape[0]
@@ -56,13 +42,7 @@ class ConditionalProbabilities:
 
 
 def joint_probabilities(affinities: Any) -> csr_array:
-    """Return symmetric affinities as joint probabilities: without the diagonal, with sum 1.
-
-    Examples
-    --------
-    >>> joint_probabilities(np.array([[5.0, 3.0], [3.0, 0.0]])).toarray().tolist()
-    [[0.0, 0.5], [0.5, 0.0]]
-    """
+    """Return symmetric affinities as joint probabilities: without the diagonal, with sum 1."""
     joint = csr_array(affinities, dtype=np.float64, copy=True)
     joint.setdiag(0.0)
     joint.eliminate_zeros()
@@ -103,10 +83,7 @@ def check_list_length(perplexity: Any, n_neighbors: int, n_points: int) -> None:
 def conditional_probabilities(
     graph: NeighborGraph, perplexity: Any, bandwidth: Any, run: Run
 ) -> ConditionalProbabilities:
-    """Return the probabilities of a perplexity (a number, several or "auto"), or of a bandwidth if one is given.
-
-    With "auto", short lists, as in a given graph, reduce the perplexity.
-    """
+    """Return the probabilities of a perplexity (a number, several or "auto"), or of a bandwidth if one is given."""
     if bandwidth is not None:
         return fixed_bandwidth_probabilities(graph, bandwidth)
     perplexities = resolve_perplexities(perplexity, graph.n_points)
@@ -120,19 +97,7 @@ def conditional_probabilities(
 def perplexity_probabilities(graph: NeighborGraph, perplexities: Sequence[float], run: Run) -> ConditionalProbabilities:
     r"""Return probabilities of perplexity :math:`2^{H_i}`, :math:`H_i = -\sum_j p_{j|i} \log_2 p_{j|i}`.
 
-    The lists must be several times longer than the perplexity. The probabilities of several perplexities are averaged,
-    so that near and far neighbors both count (hinton2002, lee2015).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manifoldry._core.run import Run
-    >>> ends = np.arange(0, 13, 3)
-    >>> square = NeighborGraph(ends, np.array([1, 3, 2, 0, 2, 3, 1, 3, 0, 0, 2, 1]), np.tile([1, 1, 2**0.5], 4))
-    >>> conditional = perplexity_probabilities(square, [2.5], Run())
-    >>> p = conditional.matrix.data[:3]
-    >>> round(float(np.exp(-(p * np.log(p)).sum())), 5)
-    2.5
+    Those of several perplexities are averaged, so that near and far neighbors both count (hinton2002, lee2015).
     """
     with run.stage("affinities"):
         mean, sigmas, missed = np.zeros(graph.n_edges), [], np.zeros(graph.n_points, dtype=bool)
@@ -165,10 +130,7 @@ def probability_rows(
 
 
 def fixed_bandwidth_probabilities(graph: NeighborGraph, bandwidth: float | FloatArray) -> ConditionalProbabilities:
-    r"""Return :math:`p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}` with one given bandwidth, or one per point.
-
-    If all neighbors are too far for the bandwidth, the nearest get all the probability.
-    """
+    r"""Return :math:`p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}` with one given bandwidth, or one per point."""
     sigma = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (graph.n_points,))
     rows = graph.rows()
     exponent = 0.5 * (graph.lengths / sigma[rows]) ** 2
@@ -179,13 +141,7 @@ def fixed_bandwidth_probabilities(graph: NeighborGraph, bandwidth: float | Float
 
 
 def negative_entropy(p: FloatArray) -> float:
-    """Return the sum of p ln p.
-
-    Examples
-    --------
-    >>> round(negative_entropy(np.array([0.5, 0.5, 0.0])), 4)
-    -0.6931
-    """
+    """Return the sum of p ln p."""
     return float((p * np.log(p, where=p > 0, out=np.zeros_like(p))).sum())
 
 
@@ -196,39 +152,23 @@ def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:
     return csr_array((p, graph.indices.astype(index), graph.indptr.astype(index)), shape=(n, n))
 
 
-N_FUZZY_NEIGHBORS = 15
-"""Default number of neighbors, as in umap-learn."""
-MIN_SIGMA_SHARE = 1e-3
-"""Least sigma, as a share of a mean distance."""
-UNKNOWN_DISTANCE = 1.0
-"""Distance of a point with an unknown label to every other, in units of the exponent."""
+N_FUZZY_NEIGHBORS = 15  # default number of neighbors, as in umap-learn
+MIN_SIGMA_SHARE = 1e-3  # Least sigma, as a share of a mean distance
+UNKNOWN_DISTANCE = 1.0  # distance of a point with an unknown label to every other, in units of the exponent
 LABEL_DISTANCE, MAX_LABEL_DISTANCE = 2.5, 1e12
 """Distance of two different labels at a target weight of 0 and of 1; in between it grows as 1 / (1 - weight)."""
 MIN_ABSENT, MAX_ABSENT = 1e-8, 1e-4
 """Bounds of the membership that replaces an edge missing in one of two sets, by default half its weakest."""
 
 
-@dataclass(frozen=True)
-class MembershipStrengths:
-    """Membership of the listed neighbors in the local fuzzy set of each point: ``values`` from 0 to 1, in float32.
-
-    ``rho`` (n,) is the distance up to which membership is 1, ``sigma`` (n,) the scale of its decay beyond.
-    """
-
-    values: Array
-    rho: FloatArray
-    sigma: FloatArray
-
-
 def membership_strengths(
     indptr: IntArray, lengths: FloatArray, run: Run, local_connectivity: float = 1.0, mean: float | None = None
-) -> MembershipStrengths:
-    r"""Return :math:`w_{ij} = \exp(-\max(0, d_{ij} - \rho_i) / \sigma_i)`, rows summing to :math:`\log_2(k_i + 1)`.
+) -> tuple[Array, FloatArray, FloatArray]:
+    r"""Return :math:`w_{ij} = \exp(-\max(0, d_{ij} - \rho_i) / \sigma_i)` of the lists, rho and sigma (mcinnes2018).
 
-    Distances are in compressed rows, ascending in each. :math:`\rho_i` is the distance to the
-    ``local_connectivity``-th nearest neighbor that does not coincide with i, linear in between; copies of i have
-    strength 1. If it is 0, a thousandth of ``mean`` (by default `mean_length`) is the least :math:`\sigma_i`
-    (mcinnes2018).
+    Rows sum to :math:`\log_2(k_i + 1)`. :math:`\rho_i` is the distance to the ``local_connectivity``-th nearest
+    neighbor that does not coincide with i, linear in between; if it is 0, a thousandth of ``mean`` is the least
+    :math:`\sigma_i`.
     """
     from manifoldry._numerics.kernels.fuzzy import membership_rows
 
@@ -240,7 +180,7 @@ def membership_strengths(
     mean = mean_length(indptr, lengths) if mean is None else mean
     rows = indptr, lengths, float(local_connectivity), MIN_SIGMA_SHARE, mean, values, rho, sigma
     run.map(lambda lo, hi: membership_rows(*rows, lo, hi), run.ranges(n, LISTS_PER_TASK))
-    return MembershipStrengths(values, rho, sigma)
+    return values, rho, sigma
 
 
 def mean_length(indptr: IntArray, lengths: FloatArray) -> float:
@@ -251,17 +191,12 @@ def mean_length(indptr: IntArray, lengths: FloatArray) -> float:
 def fuzzy_simplicial_set(
     graph: NeighborGraph, run: Run, local_connectivity: float = 1.0, set_op_mix_ratio: float = 1.0
 ) -> csr_array:
-    """Return the fuzzy simplicial set of a neighbor graph: the `fuzzy_union` of its `membership_strengths`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> lists = NeighborGraph.from_rows(np.array([[1, 2], [0, 2], [1, 0]]), np.array([[1.0, 3], [1, 2], [2, 3]]))
-    >>> fuzzy_simplicial_set(lists, Run()).toarray().astype(float).round(2).tolist()
-    [[0.0, 1.0, 0.83], [1.0, 0.0, 1.0], [0.83, 1.0, 0.0]]
-    """
-    graph = graph if _ascending(graph) else NeighborGraph.from_sparse(graph.to_sparse())
-    values = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity).values
+    """Return the fuzzy simplicial set of a neighbor graph: the `fuzzy_union` of its `membership_strengths`."""
+    inside = np.ones(graph.n_edges, dtype=bool)
+    inside[graph.indptr[:-1][graph.degrees > 0]] = False
+    if (inside[1:] & (np.diff(graph.lengths) < 0)).any():  # lists that are not in ascending order
+        graph = NeighborGraph.from_sparse(graph.to_sparse())
+    values = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity)[0]
     # The union has up to twice as many entries; clusterings of other libraries need 32-bit row ends.
     index = np.int32 if 2 * graph.n_edges < 2**31 else np.int64
     rows = values, graph.indices.astype(index), graph.indptr.astype(index)
@@ -280,10 +215,7 @@ def fuzzy_union(A: csr_array, mix: float = 1.0) -> csr_array:
 
 
 def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: float) -> csr_array:
-    """Return a fuzzy set weakened between different labels, and a little if a label is not ``known`` (mcinnes2018).
-
-    With a ``weight`` of 0 the points dominate, with 1 only the labels count.
-    """
+    """Return a fuzzy set weakened between different labels; with a ``weight`` of 1 only these count (mcinnes2018)."""
     rows = np.repeat(np.arange(fuzzy.shape[0]), np.diff(fuzzy.indptr))
     columns = fuzzy.indices
     unknown = ~(known[rows] & known[columns])
@@ -296,10 +228,7 @@ def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: floa
 def intersect_targets(
     fuzzy: csr_array, targets: FloatArray, known: Array, weight: float, n_neighbors: int, run: Run
 ) -> csr_array:
-    """Return the intersection with the fuzzy set of numeric targets (n, m), by powers that ``weight`` balances.
-
-    A pair with an unknown end gets the factor exp(-1), as with labels (mcinnes2018).
-    """
+    """Return the intersection with the fuzzy set of numeric targets (n, m), by powers that ``weight`` balances."""
     members = np.flatnonzero(known)
     n = fuzzy.shape[0]
     rule = NeighborRule(min(n_neighbors, len(members) - 1), search="exact").resolve(len(members))
@@ -331,28 +260,17 @@ def _values(matrix: csr_array, rows: Array, columns: Array, absent: float) -> Fl
 
 
 def _reset_local_connectivity(fuzzy: csr_array) -> csr_array:
-    """Return the union after each point's strongest membership is set to 1: everyone has a certain neighbor."""
+    """Return the union after each point's strongest membership is set to 1."""
     strongest = np.asarray(fuzzy.max(axis=1).todense(), dtype=np.float64).reshape(-1)
     scale = np.divide(1.0, strongest, out=np.zeros_like(strongest), where=strongest > 0)
     return fuzzy_union(csr_array(diags_array(scale) @ fuzzy, dtype=np.float32))
 
 
-def _ascending(graph: NeighborGraph) -> bool:
-    inside = np.ones(graph.n_edges, dtype=bool)
-    inside[graph.indptr[:-1][graph.degrees > 0]] = False
-    return not (inside[1:] & (np.diff(graph.lengths) < 0)).any()
-
-
 def find_ab_params(min_dist: float, spread: float) -> tuple[float, float]:
     r"""Return a, b for which :math:`1 / (1 + a x^{2b})` is nearest to a step of width ``min_dist`` and its decay.
 
-    The least squares fit, at 300 distances up to 3 spreads, to 1 below ``min_dist`` and
-    :math:`e^{-(x - \mathrm{min\_dist}) / \mathrm{spread}}` beyond, over the logarithms of a and b.
-
-    Examples
-    --------
-    >>> [round(value, 3) for value in find_ab_params(0.1, 1.0)]
-    [1.577, 0.895]
+    Least squares over the logarithms of a and b, at 300 distances up to 3 spreads; the decay is :math:`e^{-(x -
+    \mathrm{min\_dist}) / \mathrm{spread}}`.
     """
     x = np.linspace(0, 3 * spread, 300)[1:]
     target = np.where(x < min_dist, 1.0, np.exp(-(x - min_dist) / spread))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._sample import Sample
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.graph._sample import NeighborhoodData
 
-MAX_STACK_ENTRIES = 4_000_000
-"""Most entries of a stack: a few thousand neighborhoods, about 30 MB."""
+MAX_STACK_ENTRIES = 4_000_000  # most entries of a stack of neighborhoods, and of other temporary arrays: about 30 MB
 
 
 @dataclass(frozen=True)
@@ -25,31 +24,23 @@ class Stack:
     members: IntArray
 
 
-def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack]:
-    """Group the lists of ``neighbors`` into stacks of equal length; with ``own`` each point is first in its list.
-
-    Empty lists are left out unless ``own``. ``width``, the entries per member, bounds the size of a stack.
-    """
+def stacks(neighbors: NeighborGraph, width: int, *, with_center: bool) -> Iterator[Stack]:
+    """Group the lists of ``neighbors`` into stacks of equal length, each point first in its list if ``with_center``."""
     degrees = neighbors.degrees
     for degree in np.unique(degrees):
-        if degree == 0 and not own:
+        if degree == 0 and not with_center:
             continue
         centers = np.flatnonzero(degrees == degree)
-        size = int(degree) + own
+        size = int(degree) + with_center
         step = max(1, MAX_STACK_ENTRIES // (size * max(size, width)))
         for lo in range(0, len(centers), step):
             chosen = centers[lo : lo + step]
             members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
-            yield Stack(chosen, np.column_stack([chosen, members]) if own else members)
+            yield Stack(chosen, np.column_stack([chosen, members]) if with_center else members)
 
 
-def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArray:
-    r"""Return the inner products of each neighborhood's members, shape (m, s, s).
-
-    About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members: from rows
-    or, if distances are given, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
-    """
-    require_points(sample)
+def local_grams(sample: NeighborhoodData, stack: Stack, *, about_center: bool) -> FloatArray:
+    """Return the inner products of each neighborhood's members (m, s, s), about the center point or their mean."""
     if sample.pairwise:
         return grams_from_distances(sample.X, stack, about_center=about_center)
     rows = gather(sample.X, stack.members)
@@ -58,10 +49,7 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
 
 
 def gather(X: Any, members: IntArray) -> FloatArray:
-    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one more axis.
-
-    Only these rows become dense; callers bound their number, as `stacks` does.
-    """
+    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one more axis."""
     if not issparse(X):
         return np.asarray(X[members], dtype=np.float64)
     rows = X[members.reshape(-1)].astype(np.float64)
@@ -81,13 +69,26 @@ def dense_rows(X: Any, run: Run) -> Any:
     return X.toarray()
 
 
-def row_width(sample: Sample) -> int:
+def map_rows(
+    work: Callable[[int, int], Array], shape: tuple[int, int], grain: int, run: Run, *, blas: bool = False
+) -> FloatArray:
+    """Return an array whose rows ``lo`` to ``hi`` are ``work(lo, hi)``, computed in parallel, ``grain`` at a time."""
+    rows = np.empty(shape)
+
+    def block(lo: int, hi: int) -> None:
+        rows[lo:hi] = work(lo, hi)
+
+    run.map(block, run.ranges(shape[0], max(1, grain)), blas=blas)
+    return rows
+
+
+def row_width(sample: NeighborhoodData) -> int:
     """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
     require_points(sample)
     return 1 if sample.pairwise else int(sample.X.shape[1])
 
 
-def require_points(sample: Sample) -> None:
+def require_points(sample: NeighborhoodData) -> None:
     """Raise an error for a sample that is only a graph."""
     if sample.X is None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")

@@ -8,12 +8,9 @@ from manifoldry._core.values import Array, FloatArray
 
 GRAM_RANK_TOL = 1e-12
 """Eigenvalues of a Gram matrix below this share of the largest are rounding: directions are undetermined."""
-COMPONENT_RANK_TOL = 1e-10
-"""Components with less than this share of the largest variance do not count as dimensions."""
-N_POWER_ITERATIONS = 6
-"""Power iterations of a randomized decomposition: variances 30 % apart are separated to 1 in 500."""
-N_EXTRA_DIRECTIONS = 10
-"""Additional random directions, which make a few iterations enough."""
+COMPONENT_RANK_TOL = 1e-10  # components with less than this share of the largest variance do not count as dimensions
+N_POWER_ITERATIONS = 6  # power iterations of a randomized decomposition: variances 30 % apart are separated to 1 in 500
+N_EXTRA_DIRECTIONS = 10  # additional random directions, which make a few iterations enough
 
 
 def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -33,15 +30,7 @@ def centered_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 def principal_directions(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the squared singular values, descending, and the principal directions of centered rows (..., n, d).
 
-    Divided by n the values (..., min(n, d)) are the variances. Directions are orthonormal columns (..., d, min(n, d));
-    where n < d, columns of zeros beyond the rank of the rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> values, directions = principal_directions(np.array([[-3.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
-    >>> values, abs(directions[:, 0])
-    (array([18.,  2.]), array([1., 0.]))
+    Directions are columns (..., d, min(n, d)), zero beyond the rank of the rows.
     """
     turned = rows.swapaxes(-1, -2)
     if rows.shape[-1] <= rows.shape[-2]:
@@ -72,11 +61,7 @@ def whitened_rows(centered: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def leading_scores(rows: Array, k: int, rng: np.random.Generator) -> FloatArray:
-    """Return approximate first k principal coordinates (n, k) of rows about their mean, by randomized iteration.
-
-    The rows may be sparse and are neither copied nor centered; k must be below their number and that of the columns
-    (halko2011).
-    """
+    """Return approximate first k principal coordinates (n, k) of rows, by randomized iteration (halko2011)."""
     mean = np.asarray(rows.mean(axis=0)).ravel()
     width = min(k + N_EXTRA_DIRECTIONS, *rows.shape)
     directions = rng.normal(size=(rows.shape[1], width))
@@ -93,10 +78,7 @@ def gram_scores(grams: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
 
 
 def n_principal(variances: FloatArray, total: float, width: int, share: float | None) -> int:
-    """Return the number of components to keep: all of positive variance, or as many as leave ``share`` of the total.
-
-    At most ``width``; ``variances`` are descending, and ``total`` may exceed their sum.
-    """
+    """Return the number of components, at most ``width``: all of positive variance, or those that leave ``share``."""
     size = min(width, int((variances > COMPONENT_RANK_TOL * variances[0]).sum())) if total > 0 else 0
     if share is None or size == 0:
         return size

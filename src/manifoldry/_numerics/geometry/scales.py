@@ -1,4 +1,4 @@
-"""Columns in different units: which few of them dominate the distances between rows."""
+"""Columns that dominate the distances between rows, and points that dominate a plot or crowd together in it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,27 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._core.values import FloatArray, IntArray, OneLine
+from manifoldry.graph._pairwise import as_points
 
 SCALED_METRICS = ("euclidean", "l2", "sqeuclidean", "manhattan", "cityblock", "l1", "minkowski", "chebyshev")
 """Metrics that depend on the units of the columns."""
-DOMINATING_SHARE = 0.95
-"""Share of the squared distances that dominating columns hold together."""
-MAX_DOMINATING_COLUMNS_SHARE = 0.25
-"""Largest share of the columns that counts as few."""
+DOMINATING_SHARE = 0.95  # share of the squared distances that dominating columns hold together
+MAX_DOMINATING_COLUMNS_SHARE = 0.25  # largest share of the columns that counts as few
 MIN_DEVIATION_RATIO = 10.0
-"""Standard deviation of the widest column, relative to a typical one, from which units differ: 388 for proline among
-the columns of wine, 9 for fatty acids in percent, below 4 for pixels."""
+"""Standard deviation of the widest column, relative to a typical one, from which units differ: 9 for fatty acids."""
 MAX_SAMPLED_ENTRIES = 400_000
 """Entries (rows times columns) that are examined: half a millisecond; at least `MIN_SAMPLED_ROWS` rows."""
-
 MIN_SAMPLED_ROWS = 200
 MAX_OUTLIERS_SHARE = 0.02
 """Share of the rows that must not cause the difference: a few wrong entries are outliers, not a unit."""
 MIN_ORDERED_COLUMNS = 5
 """Columns from which descending standard deviations show principal components, which have one unit."""
-MAX_ORDER_DEFECT = 1.1
-"""Factor by which they may rise again in a sample of the rows."""
-MIN_ZEROS_SHARE = 0.3
-"""Least share of zeros among counts."""
+MAX_ORDER_DEFECT = 1.1  # Factor by which they may rise again in a sample of the rows
+MIN_ZEROS_SHARE = 0.3  # Least share of zeros among counts
 MAX_COUNT_SHARE = 0.1
 """Largest typical count, relative to the largest: half for gray values, a thousandth for genes in cells."""
-N_COLUMNS_NAMED = 3
-"""Columns that a message names."""
+N_COLUMNS_NAMED = 3  # columns that a message names
 
 
 @dataclass(frozen=True)
@@ -47,16 +41,11 @@ class DominatingColumns:
     n_varying: int
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Return a message about these columns, with ``names`` from `in_sentences`; "column 3" by default.
-
-        Examples
-        --------
-        >>> DominatingColumns((12,), 0.998, 13).sentence()
-        'Column 12 holds 99.8% of the squared distances between rows, and the other 12 columns hardly count.'
-        """
+        """Return a message about these columns, with ``names`` from `column_labels`; "column 3" by default."""
         named = [f"column {i}" if names is None else names[i] for i in self.columns]
         n_more = len(named) - N_COLUMNS_NAMED
-        listed = _listed(named if n_more <= 0 else [*named[:N_COLUMNS_NAMED], f"{n_more:,} more"])
+        *first, last = named if n_more <= 0 else [*named[:N_COLUMNS_NAMED], f"{n_more:,} more"]
+        listed = f"{', '.join(first)} and {last}" if first else last
         others = self.n_varying - len(named)
         rest = "the other column hardly counts" if others == 1 else f"the other {others:,} columns hardly count"
         verb = "holds" if len(named) == 1 else "hold"
@@ -67,23 +56,17 @@ class DominatingColumns:
 def dominating_columns(X: Any, metric: Any = "euclidean") -> DominatingColumns | None:
     """Return the few columns that dominate all distances because of their units; None if there are none.
 
-    Counts, principal components and sparse rows are never reported: they need another remedy or none. Rows of ``X``
-    (n, d) with missing entries are left out. Only metrics that depend on the units of columns matter.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(200, 4)) * [1, 1000, 2, 3]
-    >>> dominating_columns(X).columns
-    (1,)
-    >>> dominating_columns(X / X.std(axis=0)) is None
-    True
+    Counts, principal components and sparse rows are never reported: they need another remedy or none.
     """
     if not isinstance(metric, str) or metric not in SCALED_METRICS or issparse(X) or X.shape[1] < 3:
         return None
     rows = sampled_rows(X)
     deviations = column_deviations(rows)
     dominating = _widest(deviations)
-    if dominating is None or _descending(deviations) or are_counts(rows):
+    if dominating is None or are_counts(rows):
+        return None
+    # Principal components have one unit: each is narrower than the one before.
+    if len(deviations) >= MIN_ORDERED_COLUMNS and not (deviations[1:] > MAX_ORDER_DEFECT * deviations[:-1]).any():
         return None
     deviation = (
         np.abs(rows[:, dominating.columns] - np.median(rows[:, dominating.columns], axis=0))
@@ -95,14 +78,8 @@ def dominating_columns(X: Any, metric: Any = "euclidean") -> DominatingColumns |
     return dominating if confirmed is not None and confirmed.columns[0] in dominating.columns else None
 
 
-def in_sentences(names: Iterable[Any]) -> tuple[str, ...]:
-    """Return names of columns as messages write them.
-
-    Examples
-    --------
-    >>> in_sentences(["age", 2])
-    ("column 'age'", 'column 2')
-    """
+def column_labels(names: Iterable[Any]) -> tuple[str, ...]:
+    """Return names of columns as messages write them."""
     return tuple(f"column {str(name)!r}" if isinstance(name, str) else f"column {name}" for name in names)
 
 
@@ -124,12 +101,6 @@ def leading_share(widths: FloatArray) -> tuple[int, float]:
     shares = np.cumsum(squares) / squares.sum()
     count = int(np.argmax(shares >= DOMINATING_SHARE)) + 1
     return count, float(shares[count - 1])
-
-
-def _descending(deviations: FloatArray) -> bool:
-    """Return whether the columns look like principal components: each is narrower than the one before."""
-    rises = deviations[1:] > MAX_ORDER_DEFECT * deviations[:-1]
-    return len(deviations) >= MIN_ORDERED_COLUMNS and not rises.any()
 
 
 def column_deviations(rows: FloatArray) -> FloatArray:
@@ -158,5 +129,64 @@ def are_counts(rows: Any) -> bool:
     return ones > twos > threes and float(np.median(entries)) < MAX_COUNT_SHARE * float(entries.max())
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+PLOT_CELLS = 100  # cells along each axis of a plot: a marker of usual size covers about 1 % of its width
+LINE_CELLS = 1000  # cells along the single axis of a line of points, which can be drawn as finely as a plot has pixels
+CROWDED_SHARE = 0.05  # minimum share of all points in a crowded cell: 500 times that of an even spread over the plot
+MIN_CROWD = 10  # minimum number of points in a crowded cell; fewer may coincide by chance
+DOMINATING_POINTS_SHARE = 0.01
+"""Share of the points that counts as a handful; for Gaussian coordinates it has 8 % of the variance."""
+N_DOMINATING_POINTS = 5
+"""Number of points that counts as a handful in small data, if they are at most 5 % (26 % of the variance)."""
+
+
+@dataclass(frozen=True, repr=False)
+class Crowding(OneLine):
+    """Number of crowded cells of a plot (5 % of all points or more), and the share and indices of their points."""
+
+    n_places: int
+    share: float
+    points: IntArray
+
+
+@dataclass(frozen=True, repr=False)
+class DominatedAxis(OneLine):
+    """The points farthest from the mean along an axis (1 % of all or a few), and their share of its variance."""
+
+    axis: int
+    points: IntArray
+    share: float
+
+
+def crowding(Y: Any) -> Crowding:
+    """Return where and how densely the points crowd together in a plot of the first two axes."""
+    cells = plot_cells(as_points("Y", Y))
+    counts = np.bincount(cells, minlength=1)
+    crowded = counts >= max(MIN_CROWD, CROWDED_SHARE * len(cells))
+    points = np.flatnonzero(crowded[cells])
+    return Crowding(int(crowded.sum()), len(points) / len(cells), points)
+
+
+def dominated_axes(Y: Any) -> list[DominatedAxis]:
+    """Return for every axis its farthest points, the first the farthest, with their share of the variance."""
+    Y = as_points("Y", Y)
+    few = max(1, int(DOMINATING_POINTS_SHARE * len(Y)), min(N_DOMINATING_POINTS, len(Y) // 20))
+    axes = []
+    for axis, column in enumerate(Y.T):
+        distances = np.abs(column - column.mean())
+        squares = np.square(distances / (distances.max() or 1.0))
+        far = np.argpartition(squares, len(squares) - few)[-few:]
+        far = far[np.argsort(-squares[far], kind="stable")]
+        axes.append(DominatedAxis(axis, far, float(squares[far].sum() / (squares.sum() or 1.0))))
+    return axes
+
+
+def plot_cells(Y: FloatArray) -> IntArray:
+    """Return the cell of each point in a plot of the first two axes, each scaled to its own range."""
+    cells = np.zeros(len(Y), dtype=np.int64)
+    n_cells = PLOT_CELLS if Y.shape[1] > 1 else LINE_CELLS
+    for column in Y[:, :2].T:
+        low, high = column.min(), column.max()
+        if high > low:
+            position = (column - low) / (high - low) * n_cells
+            cells = cells * n_cells + np.minimum(position.astype(np.int64), n_cells - 1)
+    return cells

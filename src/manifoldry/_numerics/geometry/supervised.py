@@ -12,27 +12,22 @@ from manifoldry._core.csgraph import connected_components
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.affinity import automatic_bandwidth, graph_affinity, with_unknown_filled
-from manifoldry._numerics.geometry.edges import RefinedIndex
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES
 from manifoldry.graph._operations import symmetrize, with_edges
-from manifoldry.graph._sample import Sample, Targets
+from manifoldry.graph._sample import NeighborhoodData, Targets
 from manifoldry.graph._search import NeighborIndex
+from manifoldry.graph._short_circuits import RefinedIndex
 
-TARGET_BLOCK = 4_000_000
-"""Distances lengthened at a time."""
 ROUNDING_SHARE = 1e-12
 """Share of a squared distance below which the rest without the targets is rounding: coincident points."""
-
 _Pairs = tuple[IntArray, IntArray, FloatArray]
 """Pairs (point, neighbor) and their distances without the targets."""
 
 
-def with_targets(sample: Sample, targets: Targets, symmetry: str, joined: bool, run: Run) -> Sample:
+def with_targets(sample: NeighborhoodData, targets: Targets, symmetry: str, joined: bool, run: Run) -> NeighborhoodData:
     """Return the sample with neighbors and lengths by points and targets together; its index uses the points only.
 
-    For a given graph only the lengths change. Classes that the graph of the points connects, and that become
-    disconnected, get its edges between them back, lengthened, if ``joined``.
-
-    References: deridder2003, geng2005, zhu2003.
+    If ``joined``, classes that targets disconnect get their edges back, lengthened (deridder2003, geng2005, zhu2003).
     """
     targets, listed = supervised_lists(sample, targets, run)
     neighbors = lengthened(listed, targets)
@@ -59,12 +54,10 @@ def _rejoined(graph: NeighborGraph, full_graph: NeighborGraph) -> NeighborGraph:
     return with_edges(graph, np.column_stack([rows[across], full_graph.indices[across], full_graph.lengths[across]]))
 
 
-def supervised_lists(sample: Sample, targets: Targets, run: Run) -> tuple[Targets, NeighborGraph]:
-    """Return the targets in the units of the sample, and each point's neighbors by points and targets together.
+def supervised_lists(sample: NeighborhoodData, targets: Targets, run: Run) -> tuple[Targets, NeighborGraph]:
+    """Return the targets in units of the sample, unknown ones filled in, and lists by points and targets together.
 
-    Unknown targets are filled in along the graph of the points. The number of neighbors and the radius are those of the
-    sample's rule; lengths do not contain the targets. The search is exact if that among the points is. Given graphs,
-    and graphs with other lengths or edges than the search finds, keep their neighbors.
+    Lengths do not contain the targets. Given graphs, and graphs without short circuits, keep their neighbors.
     """
     rule, lists = sample.index.rule, sample.neighbors
     targets = targets.scaled_to(lists)
@@ -83,7 +76,7 @@ def supervised_lists(sample: Sample, targets: Targets, run: Run) -> tuple[Target
     return targets, NeighborGraph.from_pairs(rows[mask], indices[mask], lengths[mask], lists.n_points)
 
 
-def _search(sample: Sample, targets: Targets, k: int, run: Run) -> _Pairs:
+def _search(sample: NeighborhoodData, targets: Targets, k: int, run: Run) -> _Pairs:
     if sample.pairwise:
         return _among_all(sample.n_points, lambda lo, hi: sample.X[lo:hi], targets, k, run)
     if targets.categorical:
@@ -103,12 +96,12 @@ def _joined(parts: list[_Pairs]) -> _Pairs:
     return np.concatenate(rows), np.concatenate(indices), np.concatenate(lengths)
 
 
-def _distance_rows(sample: Sample, run: Run) -> Callable[[int, int], FloatArray]:
+def _distance_rows(sample: NeighborhoodData, run: Run) -> Callable[[int, int], FloatArray]:
     """Return a function of a range of points that returns their distances to all, in the metric of the search."""
-    everyone = np.arange(sample.n_points)
+    all_points = np.arange(sample.n_points)
 
     def rows(lo: int, hi: int) -> FloatArray:
-        indices, lengths = _of_pool(sample, everyone[lo:hi], everyone, sample.n_points, run)
+        indices, lengths = _of_pool(sample, all_points[lo:hi], all_points, sample.n_points, run)
         return np.take_along_axis(lengths, np.argsort(indices, axis=1), 1)
 
     return rows
@@ -116,37 +109,33 @@ def _distance_rows(sample: Sample, run: Run) -> Callable[[int, int], FloatArray]
 
 def _among_all(n: int, distances: Callable[[int, int], FloatArray], targets: Targets, k: int, run: Run) -> _Pairs:
     """Return the k nearest of each of n points by the distances of all pairs, in blocks of rows."""
-    everyone = np.arange(n)
+    all_points = np.arange(n)
     parts = []
-    for lo, hi in run.ranges(n, max(1, TARGET_BLOCK // n)):
-        candidates = np.broadcast_to(everyone, (hi - lo, n))
-        parts.append(_nearest(everyone[lo:hi], candidates, distances(lo, hi), targets, k))
+    for lo, hi in run.ranges(n, max(1, MAX_STACK_ENTRIES // n)):
+        candidates = np.broadcast_to(all_points, (hi - lo, n))
+        parts.append(_nearest(all_points[lo:hi], candidates, distances(lo, hi), targets, k))
     return _joined(parts)
 
 
-def _by_class(sample: Sample, targets: Targets, k: int, run: Run) -> list[_Pairs]:
-    """Return the k nearest of each point of a known class, class by class.
-
-    All points of other classes are farther by the same amount. So only the k nearest of these matter, and none if k
-    points of the own class or of unknown class are closer than this amount.
-    """
-    labels, known, everyone = targets.values[:, 0], targets.known, np.arange(sample.n_points)
+def _by_class(sample: NeighborhoodData, targets: Targets, k: int, run: Run) -> list[_Pairs]:
+    """Return the k nearest of each point of a known class, class by class."""
+    labels, known, all_points = targets.values[:, 0], targets.known, np.arange(sample.n_points)
     parts = []
     for label in np.unique(labels[known]):
-        members = everyone[known & (labels == label)]
-        neighbors, lengths = _of_pool(sample, members, everyone[~known | (labels == label)], k + 1, run)
+        members = all_points[known & (labels == label)]
+        neighbors, lengths = _of_pool(sample, members, all_points[~known | (labels == label)], k + 1, run)
         distances = np.where(neighbors == members[:, None], np.inf, lengths)
         kth = np.sort(distances, axis=1)[:, k - 1] if distances.shape[1] >= k else np.full(len(members), np.inf)
         # Only points without k near ones of their own class can have neighbors in other classes.
         incomplete = kth > targets.distance
         parts.append(_nearest(members[~incomplete], neighbors[~incomplete], lengths[~incomplete], targets, k))
-        others, other_lengths = _of_pool(sample, members[incomplete], everyone[known & (labels != label)], k, run)
+        others, other_lengths = _of_pool(sample, members[incomplete], all_points[known & (labels != label)], k, run)
         both = np.column_stack([neighbors[incomplete], others]), np.column_stack([lengths[incomplete], other_lengths])
         parts.append(_nearest(members[incomplete], *both, targets, k))
     return parts
 
 
-def _by_columns(sample: Sample, targets: Targets, k: int, run: Run) -> _Pairs:
+def _by_columns(sample: NeighborhoodData, targets: Targets, k: int, run: Run) -> _Pairs:
     """Return the k nearest of each point with known numbers: among these by points and numbers, and of the unknown."""
     known, unknown = np.flatnonzero(targets.known), np.flatnonzero(~targets.known)
     numbers, points = targets.distance * targets.values[known], sample.X[known]
@@ -161,7 +150,9 @@ def _by_columns(sample: Sample, targets: Targets, k: int, run: Run) -> _Pairs:
     return _nearest(known, np.column_stack([neighbors, others]), np.column_stack([lengths, other_lengths]), targets, k)
 
 
-def _of_pool(sample: Sample, queries: IntArray, pool: IntArray, count: int, run: Run) -> tuple[IntArray, FloatArray]:
+def _of_pool(
+    sample: NeighborhoodData, queries: IntArray, pool: IntArray, count: int, run: Run
+) -> tuple[IntArray, FloatArray]:
     """Return the ``count`` nearest points of the ``pool``, or all if there are fewer; others are infinitely far."""
     count, outside = min(count, len(pool)), sample.n_points - len(pool)
     if count == 0 or len(queries) == 0:

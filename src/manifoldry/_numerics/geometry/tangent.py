@@ -15,32 +15,25 @@ from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_blocks
 from manifoldry._numerics.geometry.principal import gram_scores, principal_scores
 from manifoldry.graph._geodesics import geodesic_lengths
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 
-TANGENT_RANK_TOL = 1e-9
-"""Local variances below this share of the largest are rounding."""
+TANGENT_RANK_TOL = 1e-9  # Local variances below this share of the largest are rounding
 DEPENDENCE_TOL = 1e-7
 """Norm of a normalized product of coordinates, orthogonal to those before it, below which it is dependent."""
 MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates get true scale."""
 MAX_LENGTH_ERROR = 0.15
-"""Largest relative error (75 % quantile) of edges in a layout to scale: 0.01 to 0.04 on rolls, 0.14 with strong noise,
-0.7 on a map of cities that one affine map explains badly. Of 90 layouts of fifteen surfaces by LTSA and Hessian
-eigenmaps, those with an affine error up to 0.1 have at most 0.145, the others at least 0.15."""
+"""Largest relative error (75 % quantile) of edges in a layout to scale: up to 0.145 for affine errors below 0.1."""
 
 
 @dataclass(frozen=True)
 class Tangents:
-    """Local coordinates of a stack of m neighborhoods of s members, the center first.
-
-    ``basis`` (m, s, d) has orthonormal columns, zero where the neighborhood has fewer dimensions; ``lengths`` (m, d)
-    are their singular values, ``spectrum`` (m, s) all local eigenvalues, descending.
-    """
+    """Local coordinates of a stack of m neighborhoods of s members, the center first."""
 
     stack: Stack
-    basis: FloatArray
-    lengths: FloatArray
-    spectrum: FloatArray
+    basis: FloatArray  # orthonormal columns (m, s, d), zero beyond the local dimension
+    lengths: FloatArray  # their singular values (m, d)
+    spectrum: FloatArray  # all local eigenvalues (m, s), descending
 
     @property
     def coordinates(self) -> FloatArray:
@@ -48,7 +41,7 @@ class Tangents:
         return self.basis * self.lengths[:, None, :]
 
 
-def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
+def tangents(sample: NeighborhoodData, d: int, run: Run) -> list[Tangents]:
     """Return the principal coordinates of every neighborhood (the point and its list), stack by stack."""
 
     def work(stack: Stack) -> Tangents:
@@ -58,12 +51,12 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
         basis = np.where(positive[:, None, :], coordinates / np.where(positive, lengths, 1.0)[:, None, :], 0.0)
         return Tangents(stack, basis, lengths, values)
 
-    tasks = [(stack,) for stack in stacks(sample.neighbors, row_width(sample), own=True)]
+    tasks = [(stack,) for stack in stacks(sample.neighbors, row_width(sample), with_center=True)]
     with run.stage("tangents"):
         return run.map(work, tasks, blas=True)
 
 
-def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
+def _local_scores(sample: NeighborhoodData, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
     """Return local eigenvalues (m, min(s, D)), descending, and the first d principal coordinates, padded with zeros."""
     m, s = stack.members.shape
     if sample.pairwise:
@@ -80,20 +73,15 @@ def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, Flo
     return values, scores
 
 
-def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray:
-    """Return the mean share of a neighborhood's variance that 1, 2, ... local dimensions leave.
-
-    From at most ``most`` random neighborhoods.
-    """
-    n = sample.n_points
-    chosen = np.sort(run.rng("local variances").permutation(n)[:most])
+def local_variances(sample: NeighborhoodData, run: Run, *, most: int = 1000) -> FloatArray:
+    """Return the mean share of a neighborhood's variance that 1, 2, ... local dimensions leave."""
+    chosen = np.sort(run.rng("local variances").permutation(sample.n_points)[:most])
     shares = []
-    for stack in stacks(sample.neighbors, row_width(sample), own=True):
+    for stack in stacks(sample.neighbors, row_width(sample), with_center=True):
         mask = np.isin(stack.centers, chosen)
         values, _ = _local_scores(sample, Stack(stack.centers[mask], stack.members[mask]), 1)
         total = values.sum(axis=1)
-        residual = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
-        shares.append(residual)
+        shares.append(1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1))
     width = min(residual.shape[1] for residual in shares)
     spread = np.concatenate([residual[:, :width] for residual in shares])
     if not len(spread):  # all points are duplicates
@@ -110,11 +98,10 @@ def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_p
 
 
 def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatArray, float]:
-    """Return the matrix B that makes ``coordinates @ B`` isometric if they are an affine image, and its misfit.
+    r"""Return the matrix B that makes ``coordinates @ B`` isometric if they are an affine image, and its misfit.
 
-    In every neighborhood the least-squares map L_i from the centered coordinates to the local tangent coordinates would
-    be :math:`B R_i` with a rotation :math:`R_i`, so :math:`B B^T` is the mean of :math:`L_i L_i^T`. The misfit is the
-    relative spread of these about that mean: small if one affine map explains all neighborhoods.
+    The least-squares maps from the centered to the local coordinates would be :math:`L_i = B R_i` with rotations
+    :math:`R_i`.
     """
     maps = []
     for plane in planes:
@@ -157,10 +144,7 @@ def tangent_form(plane: Tangents) -> FloatArray:
 
 
 def hessian_form(plane: Tangents) -> FloatArray:
-    """Return Q Q' of the products of tangent coordinates, orthogonal to 1 and to the coordinates.
-
-    Directions beyond the dimension of a neighborhood, and linearly dependent products, are left out.
-    """
+    """Return Q Q' of the independent products of tangent coordinates, orthogonal to 1 and to the coordinates."""
     m, s, d = plane.basis.shape
     first, second = np.triu_indices(d)
     products = plane.basis[:, :, first] * plane.basis[:, :, second]
@@ -179,35 +163,24 @@ def hessian_form(plane: Tangents) -> FloatArray:
 def duplicates_laplacian(graph: NeighborGraph) -> csr_array:
     """Return the Laplacian of the edges of length 0, which penalizes distances between duplicates."""
     same = graph.lengths == 0
-    rows, columns = graph.rows()[same], graph.indices[same]
-    n = graph.n_points
-    W = coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)).tocsr()
-    return laplacian(W).matrix
+    ends = graph.rows()[same], graph.indices[same]
+    return laplacian(coo_array((np.ones(len(ends[0])), ends), shape=(graph.n_points,) * 2).tocsr()).matrix
 
 
 SURFACE_SLACK = 0.5
 """Measured dimension beyond n_components up to which the data counts as a surface: up to 0.35 on noisy rolls."""
-MIN_SHEET_POINTS = 30
-"""Fewest points for a useful measurement of the dimension."""
-N_PATH_SOURCES = 100
-"""Points from which shortest paths are compared with the layout."""
+MIN_SHEET_POINTS = 30  # fewest points for a useful measurement of the dimension
+N_PATH_SOURCES = 100  # points from which shortest paths are compared with the layout
 MAX_PATH_ERROR, DENSE_POINTS = 0.03, 400
-"""Largest root mean square error of Isomap's distances, relative to the paths, without a finding. With fewer than 400
-points paths zigzag, and the limit grows as one over the root of their number. On 140 surfaces of 150 to 1,200 points
-layouts with a rigid error up to 0.09 have at most 0.026 (0.037 for 150 points), those above 0.1 at least 0.032 (a small
-hole), 0.07 (a sector of a cone) and 0.1 (short circuits)."""
-MAX_UNFOLDED_PATH_ERROR = 0.085
-"""The same if distances of neighbors may shrink, so that paths become straight: at most 0.077 for layouts with a rigid
-error up to 0.1 (but 0.12 around a large hole), at least 0.086 (a sector of a cone) for the others."""
+"""Largest error of Isomap's distances relative to the paths (0.026 on good layouts), and points without zigzags."""
+MAX_UNFOLDED_PATH_ERROR = 0.085  # the same if distances of neighbors may shrink, so that paths become straight
 MAX_BEND = 0.05
-"""Share of their spread by which unfolded points may bend away from the layout. On 60 surfaces of 150 to 700 points it
-is up to 0.049 for rigid errors below 0.08, 0.06 to 0.065 for 0.08 to 0.1, and at least 0.054 for larger errors, on
-sectors of cones with neighbors across a gap."""
+"""Share of their spread by which unfolded points may bend away from the layout: 0.049 for rigid errors up to 0.08."""
 MAX_STRAIGHT_DIMENSION = 2
 """Dimensions up to which these limits hold: in a solid cube of 2,000 points paths are off by 0.034."""
 
 
-def is_surface(sample: Sample, n_components: int) -> bool:
+def is_surface(sample: NeighborhoodData, n_components: int) -> bool:
     """Return whether the measured dimension is about n_components, so that distances can be preserved."""
     if sample.n_points < MIN_SHEET_POINTS:
         return False
@@ -235,22 +208,17 @@ def path_error(graph: NeighborGraph, coordinates: FloatArray, run: Run) -> float
 def bend(graph: NeighborGraph, spectrum: Spectrum, n_components: int) -> float:
     r"""Return how far unfolded points leave their first n_components dimensions smoothly, relative to their spread.
 
-    .. math:: \Bigl(\sum_i \langle w_i, \bar w_i \rangle / \operatorname{tr} G\Bigr)^{1/2}
-
-    Here w are the other coordinates of the unfolded points, and the mean is that of a point's neighbors. It is zero for
-    a flat sheet. Noise is independent between neighbors and does not count, unlike a bend of the sheet.
+    It is :math:`(\sum_i \langle w_i, \bar w_i \rangle / \operatorname{tr} G)^{1/2}` of the other coordinates w and
+    their means over neighbors, in which independent noise does not count.
     """
     residual, total = spectrum.scaled(0.5)[:, n_components:], float(spectrum.values.sum())
-    adjacency = csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(graph.n_points, graph.n_points))
+    adjacency = csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(graph.n_points,) * 2)
     means = (adjacency @ residual) / np.maximum(graph.degrees, 1)[:, None]
     return float(np.sqrt(max(0.0, float((residual * means).sum())) / total)) if total > 0 else 0.0
 
 
-def with_bend(embedding: Embedding, sample: Sample, run: Run) -> Embedding:
-    """Return the embedding of a surface with its bend, and advice if it is too large and there is no other.
-
-    Distances between neighbors are kept in all dimensions; if the unfolded sheet bends, the layout shortens them.
-    """
+def with_bend(embedding: Embedding, sample: NeighborhoodData, run: Run) -> Embedding:
+    """Return the embedding of a surface with its bend, and advice if it is too large and there is no other."""
     n_components, spectrum = embedding.coordinates.shape[1], embedding.spectrum
     if spectrum is None or sample.targets is not None or run.stopped or not is_surface(sample, n_components):
         return embedding
@@ -265,12 +233,9 @@ def with_bend(embedding: Embedding, sample: Sample, run: Run) -> Embedding:
 
 
 def with_path_error(
-    embedding: Embedding, sample: Sample, run: Run, limit: float = MAX_PATH_ERROR, instead: str = "IPA"
+    embedding: Embedding, sample: NeighborhoodData, run: Run, limit: float = MAX_PATH_ERROR, instead: str = "IPA"
 ) -> Embedding:
-    """Return the embedding of a surface with the error of its distances along the data, and advice if it is large.
-
-    Other data, and distances that targets change, are not checked. Other advice has priority.
-    """
+    """Return the embedding of a surface with the error of its distances along the data, and advice if it is large."""
     n, n_components = embedding.coordinates.shape
     if sample.targets is not None or n_components > MAX_STRAIGHT_DIMENSION or not is_surface(sample, n_components):
         return embedding

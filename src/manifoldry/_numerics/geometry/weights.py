@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
+from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.geometry.neighborhoods import Stack, local_grams, row_width, stacks
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 
 RATIO_TIE_TOL = 1e-9
 """Relative difference up to which ratios of local eigenvalues count as equal: rounding leaves about 1e-12."""
@@ -20,29 +19,26 @@ RATIO_TIE_TOL = 1e-9
 def barycentric(grams: FloatArray, reg: float) -> FloatArray:
     r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for Gram matrices C (m, s, s).
 
-    These are the inner products of the neighbors about their center; :math:`\alpha` is ``reg`` times the trace. A
-    neighborhood of duplicates (C = 0) gets equal weights.
+    :math:`\alpha` is ``reg`` times the trace. A neighborhood of duplicates (C = 0) gets equal weights.
     """
-    m, s, _ = grams.shape
-    traces = np.einsum("ijj->i", grams)
-    scale = np.where(traces > 0, traces, 1.0)
-    system = grams / scale[:, None, None]
-    system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
-    weights = np.linalg.solve(system, np.ones((m, s, 1)))[:, :, 0]
+    system, traces = _regularized(grams, reg)
+    weights = np.linalg.solve(system, np.ones((*system.shape[:2], 1)))[:, :, 0]
     weights[traces <= 0] = 1.0
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def convex(grams: FloatArray, reg: float) -> FloatArray:
-    """Return the non-negative weights of least error: an active-set search over the stack.
-
-    Negative weights are fixed at zero and the others solved for again; a fixed one is released when that lowers the
-    error (the Lawson-Hanson rule, for all neighborhoods at once).
-    """
-    m, s, _ = grams.shape
-    traces = np.einsum("ijj->i", grams)
+def _regularized(grams: FloatArray, reg: float) -> tuple[FloatArray, FloatArray]:
+    """Return Gram matrices of trace 1 plus ``reg`` times the identity, and their traces."""
+    s, traces = grams.shape[1], np.einsum("ijj->i", grams)
     system = grams / np.where(traces > 0, traces, 1.0)[:, None, None]
     system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
+    return system, traces
+
+
+def convex(grams: FloatArray, reg: float) -> FloatArray:
+    """Return the non-negative weights of least error: the Lawson-Hanson rule for all neighborhoods at once."""
+    m, s, _ = grams.shape
+    system, _ = _regularized(grams, reg)
     # min w'Cw subject to sum w = 1, w >= 0. Start at the single best neighbor: feasible.
     best = np.argmin(np.einsum("ijj->ij", system), axis=1)
     weights = np.zeros((m, s))
@@ -84,10 +80,10 @@ def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, active:
         active = rows
 
 
-def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
+def reconstruction(sample: NeighborhoodData, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
     """Return the sparse matrix W whose row i holds the weights of point i's neighbors; rows sum to one."""
     solve = convex if nonnegative else barycentric
-    parts = list(stacks(sample.neighbors, row_width(sample), own=False))
+    parts = list(stacks(sample.neighbors, row_width(sample), with_center=False))
 
     def work(stack: Stack) -> FloatArray:
         return solve(local_grams(sample, stack, about_center=True), reg)
@@ -102,38 +98,13 @@ def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = 
     return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
 
 
-def grown_reconstruction(
-    sample: Sample, reg: float, run: Run, W: csr_array, before: NeighborGraph
-) -> tuple[csr_array, IntArray]:
-    """Return the `reconstruction` of an extended sample, and the points whose weights were computed.
-
-    ``W`` holds the weights of the first points by the lists ``before``; unchanged lists keep them (kouropteva2005).
-    """
-    lists, n = sample.neighbors, sample.n_points
-    old = before.n_points
-    same = np.zeros(n, dtype=bool)
-    same[:old] = lists.degrees[:old] == before.degrees
-    reused, previous = (
-        same[lists.rows()],
-        same[:old][before.rows()],
-    )  # edges of the lists that are as long, in one order
-    differ = (lists.indices[reused] != before.indices[previous]) | (lists.lengths[reused] != before.lengths[previous])
-    same[lists.rows()[reused][differ]] = False
-    reused, previous = same[lists.rows()], same[:old][before.rows()]
-    computed = reconstruction(replace(sample, neighbors=lists.with_only(~reused)), reg, run)
-    data = np.empty(lists.n_edges)
-    data[reused], data[~reused] = W.data[previous], computed.data
-    return csr_array((data, lists.indices, lists.indptr), shape=(n, n)), np.flatnonzero(~same)
-
-
-def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:
+def modified_blocks(sample: NeighborhoodData, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:
     r"""Return, per stack, the members (point first) and the blocks of modified locally linear embedding.
 
-    With the local eigenvalues :math:`\lambda_1 \ge \lambda_2 \ge \dots`, the number of weight vectors of a
-    neighborhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
-    k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
+    The number of weight vectors of a neighborhood is the largest l, at most k - d, with :math:`\sum_{j > k-l} \lambda_j
+    / \sum_{j \le k-l} \lambda_j < \eta`, the median over the points of that ratio for l = k - d.
     """
-    parts = list(stacks(sample.neighbors, row_width(sample), own=False))
+    parts = list(stacks(sample.neighbors, row_width(sample), with_center=False))
     if not parts:  # all points are duplicates
         return []
 
@@ -190,9 +161,6 @@ def misfit_map(W: csr_array) -> csr_array:
 
 
 def alignment(W: csr_array) -> csr_array:
-    """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points.
-
-    Points without weights are not reconstructed and contribute nothing.
-    """
+    """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points."""
     misfit = misfit_map(W)
     return csr_array(misfit.T @ misfit)

@@ -15,16 +15,11 @@ _rows = "int64[::1], int32[::1], {real}[::1], {real}[:, ::1], boolean, float64"
     fastmath={"reassoc", "contract", "nsz", "arcp"},
 )
 def attraction_rows(indptr, indices, affinities, Y, gaussian, dof, out, lo, hi):  # type: ignore[no-untyped-def]
-    """For rows lo..hi write ``sum_j p_ij g(s_ij) (y_i - y_j)``, g = -d ln w / ds of the kernel w(s), s = |y_i - y_j|^2.
-
-    g is 1 for the Gaussian exp(-s) and (dof + 1) / (2 dof) / (1 + s / dof) for Student's t.
-    """
+    """For rows lo..hi write ``sum_j p_ij g(s_ij) (y_i - y_j)``, g = -d ln w / ds of the kernel, s squared distances."""
     n_dims = Y.shape[1]
     one = Y.dtype.type(1.0)
-    per_dof = Y.dtype.type(1.0 / dof)
+    per_dof = Y.dtype.type(0.0 if gaussian else 1.0 / dof)
     factor = Y.dtype.type(1.0 if gaussian else (dof + 1.0) / (2.0 * dof))
-    if gaussian:
-        per_dof = Y.dtype.type(0.0)
     if n_dims == 2:
         for i in range(lo, hi):
             x, y = Y[i, 0], Y[i, 1]

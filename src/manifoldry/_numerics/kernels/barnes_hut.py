@@ -6,12 +6,10 @@ import numba as nb
 import numpy as np
 
 from manifoldry._core.kernel import kernel
-from manifoldry._numerics.kernels.layout_kernels import FAST, exp_minus, kernel_and_slope, student_t
+from manifoldry._numerics.kernels.all_pairs import FAST, exp_minus, kernel_and_slope, student_t
 
-BUFFER_SIZE = 256
-"""Cells or points summed at a time."""
-GAUSSIAN_CUTOFF = 26.6
-"""Distance beyond which the Gaussian counts as 0."""
+BUFFER_SIZE = 256  # cells or points summed at a time
+GAUSSIAN_CUTOFF = 26.6  # distance beyond which the Gaussian counts as 0
 
 _cells = "int64[:, ::1], float64[:, ::1]"
 
@@ -43,10 +41,7 @@ def _add_points(points, lo, hi, excluded, position, gaussian, dof, work, sums): 
 
 @kernel("void(float64[:, ::1], int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", **FAST)
 def _add_cells(far, size, position, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
-    """Add the potential and gradient of ``size`` buffered cells to ``sums``, to second order in their size.
-
-    With r from the center, charge q and second moments S: q w + 2 w'' r'Sr + w' tr S, and its gradient.
-    """
+    """Add potential and gradient of ``size`` buffered cells, q w + 2 w'' r'Sr + w' tr S for charges q and moments S."""
     x, y, z = position[0], position[1], position[2]
     xs, ys, zs, charge = far[0, :size], far[1, :size], far[2, :size], far[3, :size]
     sxx, syy, szz, sxy, sxz, syz = (
@@ -109,10 +104,10 @@ def traverse(  # type: ignore[no-untyped-def]
 ):
     """For groups lo..hi of positions write the potential and its gradient, shape (m, 4).
 
-    The positions of a group share one traversal. A cell acts on them as one body if the squared distance of its center
-    from their box, plus ``flat_top`` (where the kernel hardly varies), exceeds its squared size times ``opening``. With
-    ``at_points``, position i is point i, groups are within leaves, and a point's own potential is excluded: in a leaf
-    of few points it is never added, so that no digits are lost for isolated points.
+    A cell acts on a group as one body if the squared distance of its center from the group's box, plus ``flat_top``
+    (where the kernel hardly varies), exceeds its squared size times ``opening``. With ``at_points``, position i is
+    point i, groups are within leaves, and a point's own potential is excluded: in a leaf of few points it is never
+    added, so that no digits are lost for isolated points.
     """
     far, nearby, work = np.empty((10, BUFFER_SIZE)), np.empty((4, BUFFER_SIZE)), np.empty((4, BUFFER_SIZE))
     box = np.empty((2, 3))
@@ -165,16 +160,14 @@ def traverse(  # type: ignore[no-untyped-def]
 # The tree: cells are in the order of their first point, every cell before its children, and ``skip`` is the cell after
 # all descendants, so a traversal needs no stack.
 
-MAX_DEPTH = 21
-"""Bits of a Morton code per axis."""
+MAX_DEPTH = 21  # bits of a Morton code per axis
 
 
 @kernel("int64(int64[::1], int64, int64[:, ::1])")
 def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
     """Write first point, end and skip of every cell over sorted Morton codes; return the number of cells.
 
-    A cell is the smallest that holds its points, and is divided if they are more than ``leaf_size`` and have different
-    codes. It has at least two children, so there are fewer than two cells per point.
+    A cell is divided if its points are more than ``leaf_size`` and have different codes, into at least two children.
     """
     n = len(codes)
     stack = np.empty((8 * MAX_DEPTH + 8, 2), np.int64)
@@ -214,11 +207,7 @@ def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
 
 @kernel("void(float64[:, ::1], int64[:, ::1], float64[:, ::1], int64, int64)")
 def cell_moments(points, cells, moments, lo, hi):  # type: ignore[no-untyped-def]
-    """For cells lo..hi write center (3), charge, the six second moments about it, and the squared size.
-
-    The size is the longest side of the box of the points. Points without charge count for the center only if there
-    are no others.
-    """
+    """For cells lo..hi write center (3), charge, the six second moments about it, and the squared longest side."""
     charges = points[3]
     for k in range(lo, hi):
         first, end = cells[k, 0], cells[k, 1]

@@ -6,12 +6,9 @@ import numba as nb
 
 from manifoldry._core.kernel import kernel
 
-N_COLUMNS_AT_ONCE = 8
-"""Right-hand sides: as many as there are single-precision numbers in a vector register."""
+N_COLUMNS_AT_ONCE = 8  # right-hand sides: as many as there are single-precision numbers in a vector register
 
 _block = "float32[:, ::1]"
-
-
 _matrix = "int64[::1], uint32[::1], float32[::1]"
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from manifoldry._core.kernel import kernel
 
-SYMMETRIC_EDGES = "int64[::1], int32[::1], float32[:, ::1]"
-"""Edges in compressed rows, both ways, and the layout."""
+SYMMETRIC_EDGES = "int64[::1], int32[::1], float32[:, ::1]"  # edges in compressed rows, both ways, and the layout
 
 
 @kernel(f"void({SYMMETRIC_EDGES}, float64, float64, float64[::1], float64[:, ::1], int64, int64)")

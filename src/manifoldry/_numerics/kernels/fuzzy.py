@@ -7,8 +7,7 @@ import numpy as np
 from manifoldry._core.kernel import kernel
 
 MAX_NEWTON_STEPS = 200
-PRECISION_TOL = 1e-12
-"""Relative change of the precision 1 / sigma at which Newton's method has converged."""
+PRECISION_TOL = 1e-12  # relative change of the precision 1 / sigma at which Newton's method has converged
 
 
 @kernel(

@@ -1,7 +1,4 @@
-"""The best medoid of a cluster by geodesic distances, and the distances from it, on a graph in compressed rows.
-
-Shortest paths grow from a point in shells (as in `paths.near_far`), only as far as needed.
-"""
+"""The best medoid of a cluster by geodesic distances, and the distances from it, by shortest paths in shells."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ _work = "float64[::1], uint8[::1], int32[:, ::1]"
 def _next_shell(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, distance, state, lists, n_far, n_settled
 ):
-    """Settle the points up to ``width`` beyond the nearest waiting one; return both numbers and the limit.
-
-    ``lists`` are the near, far and settled points, the last in the order of their shells.
-    """
+    """Settle the points up to ``width`` beyond the nearest waiting one; return both numbers and the limit."""
     near, far, settled = lists[0], lists[1], lists[2]
     lowest = np.inf
     for i in range(n_far):
@@ -87,11 +81,9 @@ def best_member(  # type: ignore[no-untyped-def]
 ):
     r"""Return which of ``members`` has the least sum of squared distances to them all, below ``ceiling``; -1 if none.
 
-    ``low`` are lower bounds of the sums, raised on return. The member with the lowest bound is tried first. If d_i are
-    its distances to the members, those of a member at distance t are at least :math:`|d_i - t|`, which gives the bound
-    :math:`\sum_i (d_i - t)^2`. A search ends early once its sum must exceed ``patience`` times the least.
-
-    References: newling2017
+    ``low`` are lower bounds of the sums, raised on return; the lowest is tried first. If d_i are a member's distances
+    to the others, those of a member at distance t have the bound :math:`\sum_i (d_i - t)^2`. A search ends early once
+    its sum must exceed ``patience`` times the least. References: newling2017
     """
     m, best = len(members), -1
     while True:

@@ -1,7 +1,4 @@
-"""Transfer between points and a regular mesh by quintic B-splines: charges are spread, values are gathered.
-
-A point in cell (i, j), at the fraction (u, v) of it, touches the nodes i..i+5 by j..j+5.
-"""
+"""Transfer between points and a mesh by quintic B-splines: a point in cell (i, j) touches nodes i..i+5 by j..j+5."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ def _slopes(u):  # type: ignore[no-untyped-def]
 
 @kernel(f"void(float64[:, ::1], int64[::1], int64[::1], {_sorted})")
 def sort_by_row(position, first, order, cell, part):  # type: ignore[no-untyped-def]
-    """Sort positions (2, n), in units of cells, by their row of cells, keeping their order within a row.
-
-    Row r of cells gets the points ``order[first[r]:first[r + 1]]``, their cells and their fractions of a cell.
-    """
+    """Sort positions (2, n) by their row of cells: row r has the points ``order[first[r]:first[r + 1]]``."""
     down, across = position[0], position[1]
     first[:] = 0
     for i in range(len(down)):

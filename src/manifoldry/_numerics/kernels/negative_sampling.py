@@ -1,10 +1,8 @@
 """The parts of UMAP's stochastic descent: which edges are sampled, the negative samples, and tabulated gradients.
 
-In a sweep every point moves relative to the previous positions of the others, edge by edge. An edge of sampling rate r
-(one over UMAP's epochs per sample) is sampled in a share r of all sweeps, evenly spaced in time and in the same sweeps
-from both ends. Each sample is an attraction along the edge and, on average, ``negative_sample_rate / 2`` repulsions by
-random points. Gradients are read from tables: entry k holds the constant and the slope of the line that replaces the
-gradient's factor over a 128th of an octave of squared distance.
+In a sweep every point moves relative to the previous positions of the others. An edge of rate r is sampled in a share r
+of all sweeps, in the same ones from both ends; each sample is an attraction and, on average, half as many repulsions
+by random points as ``negative_sample_rate``. A row of a table is a line over a 128th of an octave of squared distance.
 """
 
 from __future__ import annotations
@@ -15,15 +13,13 @@ from numba import types
 from numba.extending import intrinsic
 
 LINES_PER_OCTAVE_BITS = 7
-MIN_OCTAVE, MAX_OCTAVE = -26, 16
-"""Octaves of squared distance that the tables cover; others are clipped to them."""
+MIN_OCTAVE, MAX_OCTAVE = -26, 16  # octaves of squared distance that the tables cover; others are clipped to them
 DROPPED_BITS = 23 - LINES_PER_OCTAVE_BITS
 FIRST_LINE = (127 + MIN_OCTAVE) << LINES_PER_OCTAVE_BITS
 N_LINES = (MAX_OCTAVE - MIN_OCTAVE) << LINES_PER_OCTAVE_BITS
 MIN_SQUARE = np.float32(2.0**MIN_OCTAVE)
 MAX_SQUARE = np.nextafter(np.float32(2.0**MAX_OCTAVE), np.float32(0))
-MOVE_CLIP = np.float32(4.0)
-"""Longest move of a coordinate by one sample, before the learning rate."""
+MOVE_CLIP = np.float32(4.0)  # longest move of a coordinate by one sample, before the learning rate
 ZERO = np.float32(0.0)
 U32, U64 = np.uint32, np.uint64
 

@@ -10,8 +10,7 @@ def count_before(distances, start, values, numbers, counts):  # type: ignore[no-
     """Count in ``counts`` (b, k) the entries of ``distances`` (b, n) in the gaps between given keys.
 
     A key is a distance of ``values`` (b, k) with a row number of ``numbers``, each row ascending by both; column j has
-    row number ``start + j``. Entries beyond the last key are not counted: the sum of the first j + 1 counts is the
-    number of entries before key j.
+    row number ``start + j``. The sum of the first j + 1 counts is the number of entries before key j.
     """
     k = values.shape[1]
     for i in range(distances.shape[0]):

@@ -15,10 +15,7 @@ from manifoldry._core.kernel import kernel
     fastmath={"reassoc", "contract", "nsz"},
 )
 def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
-    """Write, for rows lo..hi of the lower triangle, ``out[e, f] = (b_e G b_f') (b_e H b_f')`` for sparse rows b.
-
-    The products b_e G and b_e H are interleaved, so that an entry of b_f reads one location in memory.
-    """
+    """Write, for rows lo..hi of the lower triangle, ``out[e, f] = (b_e G b_f') (b_e H b_f')`` for sparse rows b."""
     n = one.shape[1]
     both = np.zeros((n, 2), one.dtype)
     zero = both[0, 0]

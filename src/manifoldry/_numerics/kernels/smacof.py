@@ -17,8 +17,7 @@ from manifoldry._core.kernel import kernel
 def guttman_rows(columns, targets, image, stress, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``image[i] = sum_j (targets_ij / d_ij) (y_i - y_j)`` and the row's stress.
 
-    ``columns`` (d, n) are the coordinates, one row per dimension so that the loops over j access memory in order.
-    Pairs of coinciding points contribute nothing.
+    ``columns`` (d, n) are the coordinates. Pairs of coinciding points contribute nothing.
     """
     n_dims, n = columns.shape
     ratio = np.empty(n)

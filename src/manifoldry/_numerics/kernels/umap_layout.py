@@ -5,24 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from manifoldry._core.kernel import kernel
-from manifoldry._numerics.kernels.negative_sampling import (
-    EDGES,
-    LAYOUTS,
-    SAMPLING,
-    U32,
-    U64,
-    ZERO,
-    clipped,
-    inlined,
-    mix,
-    n_negative_samples,
-    next_state,
-    sample_edges,
-    tabulated,
-)
+from manifoldry._numerics.kernels import negative_sampling as sampling
+from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SAMPLING, U32, U64, ZERO
 
 
-@inlined
+@sampling.inlined
 def _move(position, Y, tables, sampled, count, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
     """Move ``position``, of any dimension, along its sampled edges and away from its negative samples."""
     attraction, repulsion = tables
@@ -34,40 +21,36 @@ def _move(position, Y, tables, sampled, count, self_index, h, n_negative, step, 
         for c in range(n_dims):
             gap[c] = Y[j, c] - position[c]
             square += gap[c] * gap[c]
-        w = tabulated(attraction, square)
+        w = sampling.tabulated(attraction, square)
         for c in range(n_dims):
-            position[c] += step * clipped(w * gap[c])
+            position[c] += step * sampling.clipped(w * gap[c])
             total[c] = ZERO
-        for _ in range(n_negative_samples(n_negative, v)):
-            h = next_state(h)
+        for _ in range(sampling.n_negative_samples(n_negative, v)):
+            h = sampling.next_state(h)
             r = U32((U64(h) * U64(len(Y))) >> U64(32))
             square = ZERO
             for c in range(n_dims):
                 gap[c] = position[c] - Y[r, c]
                 square += gap[c] * gap[c]
-            w = tabulated(repulsion, square)
+            w = sampling.tabulated(repulsion, square)
             w = ZERO if r == self_index else w
             for c in range(n_dims):
-                total[c] += clipped(w * gap[c])
+                total[c] += sampling.clipped(w * gap[c])
         for c in range(n_dims):
             position[c] += step * total[c]
 
 
 @kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
 def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
-    """Write into ``moved`` the rows lo..hi of ``Y`` after one sweep.
-
-    ``rates`` are the edges' sampling rates in units of 2^-32; ``tables`` hold attraction and repulsion;
-    ``n_negative`` is the negative sample rate, ``sweep`` the number of the sweep and ``seed`` its seed.
-    """
+    """Write into ``moved`` the rows lo..hi of ``Y`` after one sweep; ``rates`` are sampling rates in units of 2^-32."""
     max_degree = 0
     for i in range(lo, hi):
         max_degree = max(max_degree, indptr[i + 1] - indptr[i])
     sampled = np.zeros(max_degree + 1, dtype=np.uint32)
     work = np.empty((2, Y.shape[1]), dtype=np.float32)
     for i in range(lo, hi):
-        bits = mix(seed ^ U64(i))
-        count = sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
+        bits = sampling.mix(seed ^ U64(i))
+        count = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
         _move(moved[i], Y, tables, sampled, count, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
@@ -75,10 +58,7 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep,
 
 @kernel(f"void({EDGES}, {LAYOUTS}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)")
 def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
-    """Move the new points lo..hi of ``positions`` among the fitted ``Y``, one sweep for each of the ``seeds``.
-
-    The step length falls linearly to 0. Random numbers do not depend on the index of a new point.
-    """
+    """Move the new points lo..hi among the fitted ``Y``, one sweep per seed, the same for any index."""
     max_degree = 0
     for i in range(lo, hi):
         max_degree = max(max_degree, indptr[i + 1] - indptr[i])
@@ -87,8 +67,8 @@ def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, s
     no_index = U32(len(Y))
     for i in range(lo, hi):
         for t in range(len(seeds)):
-            bits = mix(seeds[t])
-            count = sample_edges(indices, rates, indptr[i], indptr[i + 1], U32(sweep + U32(t)), bits, sampled)
+            bits = sampling.mix(seeds[t])
+            count = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], U32(sweep + U32(t)), bits, sampled)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
             state = U32(bits) | U32(1)
             _move(positions[i], Y, tables, sampled, count, no_index, state, n_negative, length, (work[0], work[1]))

@@ -5,43 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from manifoldry._core.kernel import kernel
-from manifoldry._numerics.kernels.negative_sampling import (
-    EDGES,
-    LAYOUTS,
-    SAMPLING,
-    U32,
-    U64,
-    ZERO,
-    clipped,
-    inlined,
-    mix,
-    n_negative_samples,
-    next_state,
-    sample_edges,
-    tabulated,
-)
+from manifoldry._numerics.kernels import negative_sampling as sampling
+from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SAMPLING, U32, U64, ZERO
 
 
-@inlined
+@sampling.inlined
 def _attract(Y, attraction, x, y, j, step):  # type: ignore[no-untyped-def]
     """Return the position (x, y) after an attraction by point j."""
     dx, dy = Y[j, 0] - x, Y[j, 1] - y
-    w = tabulated(attraction, dx * dx + dy * dy)
-    return x + step * clipped(w * dx), y + step * clipped(w * dy)
+    w = sampling.tabulated(attraction, dx * dx + dy * dy)
+    return x + step * sampling.clipped(w * dx), y + step * sampling.clipped(w * dy)
 
 
-@inlined
+@sampling.inlined
 def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[no-untyped-def]
     """Return the position (x, y) after the repulsion by negative samples, and the state of the generator."""
     sum_x, sum_y = ZERO, ZERO
     for _ in range(n_samples):
-        h = next_state(h)
+        h = sampling.next_state(h)
         r = U32((U64(h) * U64(len(Y))) >> U64(32))
         dx, dy = x - Y[r, 0], y - Y[r, 1]
-        w = tabulated(repulsion, dx * dx + dy * dy)
+        w = sampling.tabulated(repulsion, dx * dx + dy * dy)
         w = ZERO if r == self_index else w
-        sum_x += clipped(w * dx)
-        sum_y += clipped(w * dy)
+        sum_x += sampling.clipped(w * dx)
+        sum_y += sampling.clipped(w * dy)
     return x + step * sum_x, y + step * sum_y, h
 
 
@@ -57,16 +44,16 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
     for i in range(lo, hi, 4):
         # Beyond the end the last row is repeated, with the same result.
         a, b, c, d = U64(i), U64(min(i + 1, hi - 1)), U64(min(i + 2, hi - 1)), U64(min(i + 3, hi - 1))
-        g, h, k, m = mix(seed ^ a), mix(seed ^ b), mix(seed ^ c), mix(seed ^ d)
-        n_a = sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)
-        n_b = sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
-        n_c = sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
-        n_d = sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
+        g, h, k, m = sampling.mix(seed ^ a), sampling.mix(seed ^ b), sampling.mix(seed ^ c), sampling.mix(seed ^ d)
+        n_a = sampling.sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)
+        n_b = sampling.sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
+        n_c = sampling.sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
+        n_d = sampling.sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
         state_a, state_b, state_c, state_d = U32(g) | U32(1), U32(h) | U32(1), U32(k) | U32(1), U32(m) | U32(1)
         xa, ya, xb, yb = Y[a, 0], Y[a, 1], Y[b, 0], Y[b, 1]
         xc, yc, xd, yd = Y[c, 0], Y[c, 1], Y[d, 0], Y[d, 1]
         for v in range(max(max(n_a, n_b), max(n_c, n_d))):
-            n_samples = n_negative_samples(n_negative, v)
+            n_samples = sampling.n_negative_samples(n_negative, v)
             step_a, step_b = step if v < n_a else ZERO, step if v < n_b else ZERO
             step_c, step_d = step if v < n_c else ZERO, step if v < n_d else ZERO
             xa, ya = _attract(Y, attraction, xa, ya, to_a[v], step_a)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from manifoldry._core.csgraph import connected_components, dijkstra
 from manifoldry._core.values import FloatArray, NeighborGraph, Spectrum
@@ -18,53 +17,36 @@ from manifoldry._numerics.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry._numerics.patches.charts import MAX_WHOLE_POINTS, Charts, GeodesicCharts, layout_kind
 from manifoldry._numerics.patches.layout import PatchLayout
 from manifoldry._numerics.patches.overlaps import MIN_TIGHTNESS
-from manifoldry._numerics.patches.restarts import MAX_COMPRESSION, Chosen, edge_ratios
+from manifoldry._numerics.patches.restarts import MAX_COMPRESSION, SelectedLayout, edge_ratios
 from manifoldry._numerics.patches.tessellation import Tessellation
 
-MAX_CHART_RESIDUAL = 0.1
-"""Largest residual of a chart, relative to the spread of its patch, without a finding."""
+MAX_CHART_RESIDUAL = 0.1  # largest residual of a chart, relative to the spread of its patch, without a finding
 MAX_TORN_SHARE = 0.02
-"""Largest share of edges that no patch contains, or that grow by half, without a finding. Shortened edges do not count:
-noise across the surface shortens 6 % of them by half."""
-MIN_PRINTED_SHARE = 0.005
-"""Smallest share of torn edges that does not print as 0 %."""
+"""Largest share of edges in no patch, or longer by half, without a finding; noise only shortens edges."""
+MIN_PRINTED_SHARE = 0.005  # smallest share of torn edges that does not print as 0 %
 MIN_FOLDED_INCONSISTENCY = 0.018
-"""Inconsistency from which a surface counts as folded or torn. IPA has up to 0.01 on eleven unfolded surfaces and at
-least 0.03 on folded rolls; ManifoldCharting up to 0.01 without noise and at least 0.018 where it is wrong."""
+"""Inconsistency from which a surface counts as folded or torn: at most 0.01 if unfolded, at least 0.018 if wrong."""
 MAX_FOLDED_VARIANCE = 0.01
-"""Largest share of the variance outside the plane without a finding: below 5e-4 on rolls, 0.02 on a Moebius strip, 0.05
-on a torus, a third on a sphere."""
-MAX_ROUGH_SHARE = 0.05
-"""Largest share of rough patches at which the others show whether the surface is closed."""
-MAX_LOOP_DIMENSION = 4
-"""Largest measured dimension of a loop: 72 views of a turning object have between 2 and 4."""
-MIN_LOOP_SHARE = 0.1
-"""Smallest share of the points in each half of a loop."""
-
-
-CLOSED_LOOP = (
-    "The points form a closed loop, which a flat layout cannot represent: use TSNE or UMAP for a picture, or cut the "
-    "loop by leaving out a few neighboring points."
-)
-
-AS_PCA = (
-    "Several patches do not preserve neighbors better than one patch of all points, so the layout is that of PCA: use "
-    "TSNE or UMAP for a picture, Isomap for distances along the data."
-)
-
-AS_ISOMAP = (
-    "Patches preserve neighbors less well than geodesic distances between all points, so the layout is that of Isomap "
-    f"(of at most {MAX_WHOLE_POINTS:,} points, from which others are reconstructed): use TSNE or UMAP for a picture."
-)
-
+"""Largest share of the variance outside the plane without a finding: 5e-4 on rolls, 0.02 on a Moebius strip."""
+MAX_ROUGH_SHARE = 0.05  # largest share of rough patches at which the others show whether the surface is closed
+MAX_LOOP_DIMENSION = 4  # largest measured dimension of a loop: 72 views of a turning object have between 2 and 4
+MIN_LOOP_SHARE = 0.1  # smallest share of the points in each half of a loop
+FALLBACKS = {
+    "patches": (),
+    "PCA": (
+        "Several patches do not preserve neighbors better than one patch of all points, so the layout is that of PCA: "
+        "use TSNE or UMAP for a picture, Isomap for distances along the data.",
+    ),
+    "Isomap": (
+        "Patches preserve neighbors less well than geodesic distances between all points, so the layout is that of "
+        f"Isomap (of at most {MAX_WHOLE_POINTS:,} points, from which others are reconstructed): use TSNE or UMAP for a "
+        "picture.",
+    ),
+}
+"""The finding that a layout is that of another method."""
 LAID_FLAT = (
     "The layout was solved in n_components dimensions and is not proven: stretch_, certificate_ and error_certificate_ "
     "describe the program in all dimensions, whose solution is less consistent with the points."
-)
-
-PATCHES_DISAGREE = (
-    "The patches do not agree with each other, so distances in the layout differ from those along the surface: it is "
-    "curved in every direction, or neighbors are connected across a gap. Use fewer neighbors, or more points."
 )
 
 
@@ -72,20 +54,17 @@ def advice(
     layout: PatchLayout,
     n_components: int,
     dimension: IntrinsicDimension | None = None,
-    chosen: Chosen[Any] | None = None,
+    chosen: SelectedLayout[Any] | None = None,
     changes: FloatArray | None = None,
 ) -> tuple[str, ...]:
     """Return the findings about unfolded patches that are worth a warning, none if all is well.
 
-    The measured ``dimension`` distinguishes data of more than n_components dimensions from closed and from badly
-    covered surfaces. The ``chosen`` layout is needed to detect loops, and surfaces that are not unfolded although the
-    alignment is proven. The relative ``changes`` of edge lengths give the share of torn edges.
+    Loops and surfaces that are not unfolded although the alignment is proven are detected in the ``chosen`` layout.
     """
     charts, spectrum = layout.atlas.charts, layout.unfolded.spectrum
     findings = [*_isolated_patches(layout), *_components_finding(layout.unfolded.stitched.n_components)]
-    fallback = _fallback_finding(charts)
-    isomap = layout_kind(charts) == "Isomap"
-    if dimension is not None and (isomap or _no_surface(charts.residuals, charts.width, spectrum, n_components)):
+    fallback, isomap = FALLBACKS[layout_kind(charts)], layout_kind(charts) == "Isomap"
+    if dimension is not None and (isomap or _no_surface(charts, spectrum, n_components)):
         shape = _shape_finding(n_components, dimension, None if chosen is None else chosen.graph)
         if shape or isomap:
             return (*shape, *fallback, *findings)
@@ -99,24 +78,20 @@ def advice(
     if _is_folded(chosen, MIN_FOLDED_INCONSISTENCY):
         misfit = (_folded_finding(layout.unfolded.stitched.certificate.optimal, changes),)
     elif not chosen.agreed:
-        misfit = (PATCHES_DISAGREE,)
+        misfit = (
+            "The patches do not agree with each other, so distances in the layout differ from those along the surface: "
+            "it is curved in every direction, or neighbors are connected across a gap. Use fewer neighbors, or more "
+            "points.",
+        )
     return (*fallback, *findings, *misfit)
 
 
-def flatness_remarks(residuals: FloatArray) -> tuple[str, ...]:
-    """Return how many patches are not flat. Noise explains it too, so it is recorded and not warned of."""
-    return () if _curved_finding(residuals) else tuple(_rough_finding(residuals))
-
-
 def chart_remarks(charts: Charts) -> tuple[str, ...]:
-    """Return remarks about charts: that they are not flat, or that Isomap's graph was disconnected."""
+    """Return remarks about charts, which noise may explain: a disconnected graph of Isomap, or how many are rough."""
     if isinstance(charts, GeodesicCharts) and charts.joined:
-        message = (
-            f"The graph of Isomap has {charts.joined} connected components, joined by their shortest edges: distances "
-            "between components mean little."
-        )
-        return (message,) if charts.joined > 1 else ()
-    return flatness_remarks(charts.residuals)
+        message = f"The graph of Isomap has {charts.joined} connected components, joined by their shortest edges: "
+        return (f"{message}distances between components mean little.",) if charts.joined > 1 else ()
+    return () if _curved_finding(charts.residuals) else tuple(_rough_finding(charts.residuals))
 
 
 def tessera_remarks(tessellation: Tessellation) -> tuple[str, ...]:
@@ -125,32 +100,22 @@ def tessera_remarks(tessellation: Tessellation) -> tuple[str, ...]:
 
 
 def tessera_advice(
-    tessellation: Tessellation,
-    graph: NeighborGraph,
-    n_components: int,
-    dimension: IntrinsicDimension,
-    spectrum: Spectrum,
+    charts: Charts, graph: NeighborGraph, n_components: int, dimension: IntrinsicDimension, spectrum: Spectrum
 ) -> tuple[str, ...]:
-    """Return the findings about a tessellation that are worth a warning, none if all is well."""
-    fallback, isomap = _fallback_finding(tessellation.charts), layout_kind(tessellation.charts) == "Isomap"
-    shape: tuple[str, ...] = ()
-    if isomap or _no_surface(tessellation.residuals, tessellation.tesserae.f.shape[1], spectrum, n_components):
-        shape = _shape_finding(n_components, dimension, graph)
+    """Return the findings about the charts of tesserae that are worth a warning, none if all is well."""
+    fallback, isomap = FALLBACKS[layout_kind(charts)], layout_kind(charts) == "Isomap"
+    no_surface = isomap or _no_surface(charts, spectrum, n_components)
+    shape = _shape_finding(n_components, dimension, graph) if no_surface else ()
     if shape or isomap:
         return (*shape, *fallback)
-    too_wide = _lost(spectrum, n_components) > MAX_LOST_VARIANCE
-    return (
-        *fallback,
-        *_curved_finding(tessellation.residuals),
-        *((_too_wide_finding(spectrum, n_components),) if too_wide else ()),
-    )
+    return (*fallback, *_curved_finding(charts.residuals), *_too_wide_finding(spectrum, n_components))
 
 
-def charting_advice(chosen: Chosen[AlignedCharts], dimension: IntrinsicDimension) -> tuple[str, ...]:
+def charting_advice(chosen: SelectedLayout[AlignedCharts], dimension: IntrinsicDimension) -> tuple[str, ...]:
     """Return the findings about aligned charts that are worth a warning, none if all is well."""
     aligned, graph = chosen.layout, chosen.graph
     atlas, n_components = aligned.atlas, aligned.coordinates.shape[1]
-    findings = [*aligned.notes.get("advice", ()), *_components_finding(aligned.placed.n_components)]
+    findings = [*aligned.notes.get("advice", ()), *_components_finding(aligned.maps.n_components)]
     shape = _shape_finding(n_components, dimension, graph) if atlas.no_surface else ()
     if shape:
         return (*shape, *_scale_finding(aligned.notes, surface=False), *findings)
@@ -176,16 +141,19 @@ def _scale_finding(notes: Mapping[str, Any], *, surface: bool) -> tuple[str, ...
     return ()
 
 
-def _no_surface(residuals: FloatArray, width: int, spectrum: Spectrum, n_components: int) -> bool:
+def _no_surface(charts: Charts, spectrum: Spectrum, n_components: int) -> bool:
     """Return whether the charts miss the points, or whether wider charts were cut to n_components dimensions."""
-    cut = width > n_components and _lost(spectrum, n_components) > MAX_LOST_VARIANCE
-    return bool(np.median(residuals) > MAX_SURFACE_RESIDUAL) or cut
+    cut = charts.width > n_components and _lost(spectrum, n_components) > MAX_LOST_VARIANCE
+    return bool(np.median(charts.residuals) > MAX_SURFACE_RESIDUAL) or cut
 
 
 def _shape_finding(n_components: int, dimension: IntrinsicDimension, graph: NeighborGraph | None) -> tuple[str, ...]:
     """Return what data that is not a surface looks like, if that is known."""
     if graph is not None and int(dimension) <= MAX_LOOP_DIMENSION and is_loop(graph):
-        return (CLOSED_LOOP,)
+        return (
+            "The points form a closed loop, which a flat layout cannot represent: use TSNE or UMAP for a picture, or "
+            "cut the loop by leaving out a few neighboring points.",
+        )
     if dimension.value <= n_components + 0.5:
         return ()
     d = int(dimension)
@@ -219,10 +187,10 @@ def _misfit_finding(
             f"The {shape}: its patches fit together in {d} dimensions and not in {n_components}, which lose "
             f"{lost:.0%} of the variance. Use n_components={d} to embed it without a cut.",
         )
-    return (_too_wide_finding(spectrum, n_components),) if _lost(spectrum, n_components) > MAX_LOST_VARIANCE else ()
+    return _too_wide_finding(spectrum, n_components)
 
 
-def _is_folded(chosen: Chosen[Any], min_score: float) -> bool:
+def _is_folded(chosen: SelectedLayout[Any], min_score: float) -> bool:
     """Return whether a layout is that inconsistent with the points, or compresses them."""
     return chosen.score >= min_score or chosen.compression > MAX_COMPRESSION
 
@@ -237,18 +205,14 @@ def _folded_finding(proven: bool, changes: FloatArray | None) -> str:
 
 
 def is_loop(graph: NeighborGraph) -> bool:
-    """Return whether the points lie around one loop: there are two ways from an outermost point to the farthest.
-
-    The points halfway form two large components of the graph; those nearer and those farther form one each.
-    """
-    lengths = csr_array((graph.lengths, graph.indices, graph.indptr), shape=(graph.n_points, graph.n_points))
+    """Return whether the points lie around one loop: those halfway to the farthest point form two large components."""
+    lengths = graph.to_sparse()
     distances = dijkstra(lengths, directed=False, indices=0)
     outermost = int(np.argmax(np.where(np.isfinite(distances), distances, -1.0)))
     distances = dijkstra(lengths, directed=False, indices=outermost)
     reached = np.isfinite(distances)
-    thirds = np.where(
-        reached, np.minimum(3 * distances / max(distances[reached].max(), np.finfo(float).tiny), 2.99), -1
-    ).astype(int)
+    longest = max(distances[reached].max(), np.finfo(float).tiny)
+    thirds = np.where(reached, np.minimum(3 * distances / longest, 2.99), -1).astype(int)
     n_large = []
     for third in range(3):
         members = np.flatnonzero(thirds == third)
@@ -257,16 +221,14 @@ def is_loop(graph: NeighborGraph) -> bool:
     return n_large[1] == 2 and n_large[0] == n_large[2] == 1
 
 
-def _too_wide_finding(spectrum: Spectrum, n_components: int) -> str:
+def _too_wide_finding(spectrum: Spectrum, n_components: int) -> tuple[str, ...]:
+    lost = _lost(spectrum, n_components)
+    if lost <= MAX_LOST_VARIANCE:
+        return ()
     return (
-        f"The unfolded patches need {_dimensions(spectrum)} dimensions and {n_components} lose "
-        f"{_lost(spectrum, n_components):.0%} of their variance: the intrinsic dimension looks larger than that."
+        f"The unfolded patches need {_dimensions(spectrum)} dimensions and {n_components} lose {lost:.0%} of their "
+        "variance: the intrinsic dimension looks larger than that.",
     )
-
-
-def _fallback_finding(charts: Charts) -> tuple[str, ...]:
-    """Return the message that the layout is that of another method, if it is."""
-    return {"patches": (), "PCA": (AS_PCA,), "Isomap": (AS_ISOMAP,)}[layout_kind(charts)]
 
 
 def _rough_finding(residuals: FloatArray) -> list[str]:
@@ -285,36 +247,29 @@ def _curved_finding(residuals: FloatArray) -> list[str]:
 
 
 def _isolated_patches(layout: PatchLayout) -> list[str]:
-    overlaps, mask, n_patches = layout.overlaps, layout.firm, layout.atlas.charts.n_patches
-    if mask.all() or n_patches < 2:
+    overlaps, n_patches = layout.overlaps[layout.well_conditioned], layout.atlas.charts.n_patches
+    loose = n_patches - len(np.union1d(overlaps.first, overlaps.second))
+    if not loose or layout.well_conditioned.all() or n_patches < 2:
         return []
-    connected = np.zeros(n_patches, dtype=bool)
-    connected[overlaps.first[mask]] = connected[overlaps.second[mask]] = True
-    if connected.all():
-        return []
-    loose = int((~connected).sum())
-    verb = "shares" if loose == 1 else "share"
     return [
-        f"{loose} of {n_patches} patches {verb} too little with any other (least spread below "
-        f"{MIN_TIGHTNESS:g} of a typical overlap): raise overlap, or use fewer patches."
+        f"{loose} of {n_patches} patches {'shares' if loose == 1 else 'share'} too little with any other (least spread "
+        f"below {MIN_TIGHTNESS:g} of a typical overlap): raise overlap, or use fewer patches."
     ]
 
 
 def _components_finding(n_components: int) -> list[str]:
-    if n_components < 2:
-        return []
-    return [
+    message = (
         f"The patch graph has {n_components} connected components, drawn side by side; their relative position has no "
         "meaning: raise n_neighbors or overlap if they belong together."
-    ]
+    )
+    return [message] if n_components > 1 else []
 
 
 def _torn_finding(atlas: Atlas) -> list[str]:
     distortions = atlas.distortions
     share = float((np.nan_to_num(distortions) > 0.5).mean()) if len(distortions) else 0.0
-    if share <= MAX_TORN_SHARE:
-        return []
-    return [f"{share:.0%} of the neighbor pairs are torn apart: use more patches, or fewer neighbors."]
+    message = f"{share:.0%} of the neighbor pairs are torn apart: use more patches, or fewer neighbors."
+    return [message] if share > MAX_TORN_SHARE else []
 
 
 def _lost(spectrum: Spectrum, n_components: int) -> float:
@@ -329,16 +284,15 @@ def _dimensions(spectrum: Spectrum, lost: float = MAX_LOST_VARIANCE) -> int:
     return int(np.argmax(cumulative >= 1 - lost)) + 1
 
 
-MIN_TESSERA_CONTRADICTION = 0.015
-"""Inconsistency from which tesserae count as not unfolded: up to 0.014 on eleven unfolded surfaces and a noisy S-curve,
-at least 0.017 on sectors of cones that are not unfolded."""
+MIN_TESSERA_INCONSISTENCY = 0.015
+"""Inconsistency from which tesserae are not unfolded: at most 0.014 on unfolded surfaces, at least 0.017 on others."""
 
 
-def folded_tesserae(chosen: Chosen[Tessellation], n_components: int) -> tuple[str, ...]:
+def folded_tesserae(chosen: SelectedLayout[Tessellation], n_components: int) -> tuple[str, ...]:
     """Return the finding that a tessellation of a surface is inconsistent with its points, if it is."""
-    tessellation = chosen.layout
-    several = len(tessellation.residuals) > 1 and np.median(tessellation.residuals) <= MAX_SURFACE_RESIDUAL
-    if not several or not _is_folded(chosen, MIN_TESSERA_CONTRADICTION):
+    tessellation, residuals = chosen.layout, chosen.layout.charts.residuals
+    several = len(residuals) > 1 and np.median(residuals) <= MAX_SURFACE_RESIDUAL
+    if not several or not _is_folded(chosen, MIN_TESSERA_INCONSISTENCY):
         return ()
     changes = edge_ratios(tessellation.graph, tessellation.coordinates(n_components)) - 1
     return (_folded_finding(False, changes),)

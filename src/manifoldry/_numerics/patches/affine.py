@@ -9,21 +9,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Spectrum
+from manifoldry._core.values import FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.eigen import smallest
 from manifoldry._numerics.eigen.localized import TOLERABLE_RESIDUAL, skip_localized
-from manifoldry._numerics.extension.components import side_by_side
 from manifoldry._numerics.geometry.principal import descending_eigh
 from manifoldry._numerics.geometry.tangent import MAX_LENGTH_ERROR, MAX_SCALE_MISFIT, common_scale, length_error
 from manifoldry._numerics.patches.atlas import Atlas
 from manifoldry._numerics.patches.cover import Membership
-from manifoldry._numerics.patches.layout import PatchInverse, at_home
-from manifoldry._numerics.patches.overlaps import PlacedPatches, blend, patch_components
-from manifoldry._numerics.scaling import principal_turn
+from manifoldry._numerics.patches.layout import PatchInverse, at_home, move_side_by_side
+from manifoldry._numerics.patches.overlaps import AlignedPatches, blend, patch_components
+from manifoldry._numerics.scaling import principal_rotation
 
 CHART_RANK_TOL = 1e-10
-"""Weighted variance of a chart's coordinates, relative to its largest, below which a direction is not aligned: no point
-of the chart determines it."""
+"""Variance of a chart's coordinates, relative to its largest, below which a direction is not aligned."""
 MIN_AGREEING_SHARE = 1e-12
 """Least 1 - lambda of an eigenpair whose chart maps can be computed from the coordinates of the points."""
 
@@ -32,11 +30,9 @@ MIN_AGREEING_SHARE = 1e-12
 class WeightedCharts:
     r"""Affine functions on every chart, orthonormal under the memberships, and their blends at the points.
 
-    With shares :math:`p_{ik}` of point i in chart k, ``masses`` (c,) are their sums, ``means`` (c, r) the weighted
-    means of the coordinates and ``axes`` (c, r, r) the directions in which these have variance 1/mass, zero where they
-    have none: the functions :math:`\phi_{k0} = m_k^{-1/2}` and :math:`\phi_{ka}(u) = (u - \bar u_k)^T a_{ka}` have
-    :math:`\sum_i p_{ik} \phi_{ka} \phi_{kb} = \delta_{ab}`. ``blends`` (n, columns) are
-    :math:`p_{ik} \phi_{ka}(u_{ik})`, with the columns (c, r + 1) that are ``present``.
+    With shares :math:`p_{ik}` of point i in chart k, of which ``masses`` (c,) are the sums, the functions are
+    :math:`\phi_{k0} = m_k^{-1/2}` and :math:`\phi_{ka}(u) = (u - \bar u_k)^T a_{ka}` with ``means`` (c, r) and ``axes``
+    (c, r, r). ``blends`` (n, columns) are :math:`p_{ik} \phi_{ka}(u_{ik})`, with the ``present`` columns (c, r + 1).
     """
 
     masses: FloatArray
@@ -76,22 +72,14 @@ class WeightedCharts:
         return np.asarray(wide[self.present])
 
     def alignment_matrix(self) -> sp.csr_array:
-        r"""Return :math:`I - B^T B` of the blends B: the quadratic form of the disagreement of the charts.
-
-        For functions g_k = sum_a c_ka phi_ka of the charts, c'(I - B'B)c is the sum over points of
-        :math:`\sum_k p_k (g_k - \bar g)^2 = \tfrac12 \sum_{jk} p_j p_k (g_j - g_k)^2`.
-        """
+        r"""Return :math:`I - B^T B` of the blends B, the form of :math:`\tfrac12 \sum_{jk} p_j p_k (g_j - g_k)^2`."""
         gram = sp.csr_array(self.blends.T @ self.blends)
         if len(self.masses) == 1:  # one chart agrees with itself: what is left is rounding
             return sp.csr_array(gram.shape)
         return sp.csr_array(sp.eye_array(gram.shape[0]) - (gram + gram.T) * 0.5)
 
     def eigenpairs(self, count: int, run: Run) -> Spectrum:
-        r"""Return the ``count`` blends (n, count) that charts agree on best, of unit length, without the constant.
-
-        Values are eigenvalues :math:`\lambda` of the alignment matrix: the squared disagreement of a blend of unit
-        length is :math:`\lambda / (1 - \lambda)`.
-        """
+        """Return the ``count`` blends (n, count) of unit length that charts agree on best, without the constant."""
         spectrum = smallest(self.alignment_matrix(), count, null=self.constant, tolerable=TOLERABLE_RESIDUAL, run=run)
         blended = self.blends @ spectrum.vectors
         lengths = np.sqrt(np.maximum(1 - spectrum.values, MIN_AGREEING_SHARE))
@@ -109,143 +97,89 @@ class WeightedCharts:
 
 
 @dataclass(frozen=True)
-class AlignmentOptions:
-    """Dimensions of the layout, least share of points that carries a coordinate, and whether to restore true scale."""
-
-    n_components: int
-    min_participation: float
-    isometric: bool
-
-
-@dataclass(frozen=True)
 class AlignedCharts:
-    """The points (n, d) in the aligned charts, the maps of the charts, and the spectrum of the largest component.
-
-    ``scaled`` (n, d) are the points at the scale that explains the charts best, ``disagreement`` (n,) the root mean
-    square distance of a point's images from their mean. The notes describe how well one scale explains all charts.
-    """
+    """The points (n, d) in the aligned charts, the maps of the charts, and the spectrum of the largest component."""
 
     atlas: Atlas
     coordinates: FloatArray
-    placed: PlacedPatches
+    maps: AlignedPatches
     spectrum: Spectrum
-    scaled: FloatArray
+    scaled: FloatArray  # the points (n, d) at the scale that explains the charts best
     disagreement: FloatArray
-    notes: dict[str, Any]
+    notes: dict[str, Any]  # how well it does
 
     def inverse(self, overlap: float) -> PatchInverse:
         """Return the inverse map: for each chart the least-squares map from its points' positions to its coordinates.
 
-        Where charts agree it is the inverse of the chart's map. Where an alignment nearly collapses a chart, the
-        inverse would magnify the disagreement of the charts, and this map does not.
+        The inverse of a chart's map would magnify the disagreement where the alignment nearly collapses the chart.
         """
-        members, entries = at_home(self.atlas.members, self.placed)
-        f, c = self.atlas.coordinates[entries], len(self.placed.shifts)
+        members, entries = at_home(self.atlas.members, self.maps)
+        f, c = self.atlas.coordinates[entries], len(self.maps.shifts)
         shares = sp.csr_array((members.weights, (members.patches, np.arange(len(f)))), shape=(c, len(f)))
-        offsets = self.coordinates[members.points] - self.placed.shifts[members.patches]
+        offsets = self.coordinates[members.points] - self.maps.shifts[members.patches]
         p, r = offsets.shape[1], f.shape[1]
         squares = (shares @ (offsets[:, :, None] * offsets[:, None, :]).reshape(len(f), -1)).reshape(c, p, p)
         products = (shares @ (offsets[:, :, None] * f[:, None, :]).reshape(len(f), -1)).reshape(c, p, r)
         back = np.linalg.pinv(squares, rcond=CHART_RANK_TOL, hermitian=True) @ products
-        return replace(PatchInverse.of(self.atlas.charts, self.placed, self.atlas.overlaps, overlap), back=back)
+        return replace(PatchInverse.of(self.atlas.charts, self.maps, self.atlas.overlaps, overlap), back=back)
 
 
-def align_charts(atlas: Atlas, graph: NeighborGraph, options: AlignmentOptions, run: Run) -> AlignedCharts:
-    """Return the best affine alignment of an atlas, each component by itself, drawn side by side."""
-    c, r, d = atlas.charts.n_patches, atlas.charts.width, options.n_components
-    active = atlas.overlaps[atlas.overlaps.holding(atlas.charts.sizes)]
-    placed = PlacedPatches(np.zeros((c, r, d)), np.zeros((c, d)), patch_components(active, c))
-    members, entries = at_home(atlas.members, placed)
+def align_charts(
+    atlas: Atlas, graph: NeighborGraph, d: int, run: Run, min_participation: float, isometric: bool
+) -> AlignedCharts:
+    """Return the best affine alignment of an atlas in d dimensions, each component by itself, drawn side by side.
+
+    At least the share ``min_participation`` of the points carries a coordinate. ``isometric`` restores true scale.
+    """
+    c, r = atlas.charts.n_patches, atlas.charts.width
+    active = atlas.overlaps[atlas.overlaps.active(atlas.charts.sizes)]
+    maps = AlignedPatches(np.zeros((c, r, d)), np.zeros((c, d)), patch_components(active, c))
+    members, entries = at_home(atlas.members, maps)
     f, component = atlas.coordinates[entries], np.zeros(members.n_points, dtype=np.int64)
-    component[members.points] = placed.components[members.patches]
-    alignments, scaled = {}, np.zeros((members.n_points, d))
+    component[members.points] = maps.components[members.patches]
+    results, scaled = {}, np.zeros((members.n_points, d))
     for label in np.unique(component):
-        local = _ChartComponent.of(
-            members, f, np.flatnonzero(component == label), np.flatnonzero(placed.components == label)
+        patches = np.flatnonzero(maps.components == label)
+        local, points, mask = members.part(patches)
+        frames, shifts, rescaled, spectrum, notes = _align_component(
+            WeightedCharts.of(local, f[mask], len(patches)), graph.subset(points), d, run, min_participation, isometric
         )
-        aligned = local.align(graph.subset(local.points), options, run)
-        placed.frames[local.patches, :, : aligned.width] = aligned.frames
-        placed.shifts[local.patches, : aligned.width] = aligned.shifts
-        scaled[local.points, : aligned.width] = aligned.scaled
-        alignments[int(label)] = aligned
-    coordinates, disagreement = blend(members, placed.images(members.patches, f))
-    placed, coordinates = _side_by_side(placed, coordinates, component)
+        width = shifts.shape[1]
+        maps.frames[patches, :, :width], maps.shifts[patches, :width] = frames, shifts
+        scaled[points, :width] = rescaled
+        results[int(label)] = spectrum, notes
+    coordinates, disagreement = blend(members, maps.images(members.patches, f))
+    if len(results) > 1:
+        move_side_by_side(coordinates, component, maps.shifts, maps.components)
     largest = int(np.bincount(component).argmax())
-    spectrum = alignments[largest].spectrum
+    spectrum, notes = results[largest]
     vectors = np.zeros((members.n_points, len(spectrum)))
     vectors[component == largest] = spectrum.vectors
     spectrum = replace(spectrum, vectors=vectors)
-    return AlignedCharts(atlas, coordinates, placed, spectrum, scaled, disagreement, alignments[largest].notes)
+    return AlignedCharts(atlas, coordinates, maps, spectrum, scaled, disagreement, notes)
 
 
-def _side_by_side(
-    placed: PlacedPatches, coordinates: FloatArray, component: IntArray
-) -> tuple[PlacedPatches, FloatArray]:
-    """Return maps and points with the components side by side."""
-    present = np.unique(component)
-    if len(present) == 1:
-        return placed, coordinates
-    coordinates, shifts = coordinates.copy(), placed.shifts.copy()
-    moved = side_by_side([coordinates[component == label] for label in present])
-    for label, (rows, shift) in zip(present, moved, strict=True):
-        coordinates[component == label] = rows
-        shifts[placed.components == label] += shift
-    return replace(placed, shifts=shifts), coordinates
+def _align_component(
+    charts: WeightedCharts, graph: NeighborGraph, d: int, run: Run, min_participation: float, isometric: bool
+) -> tuple[FloatArray, FloatArray, FloatArray, Spectrum, dict[str, Any]]:
+    """Return frames (c, r, p) and shifts (c, p), the points at the best scale, eigenpairs, and notes.
 
-
-@dataclass(frozen=True)
-class _AlignedComponent:
-    """Frames (c, r, p) and shifts (c, p) of one component, its eigenpairs, its points at the best scale, and notes."""
-
-    frames: FloatArray
-    shifts: FloatArray
-    spectrum: Spectrum
-    scaled: FloatArray
-    notes: dict[str, Any]
-
-    @property
-    def width(self) -> int:
-        """Number p of coordinates that its charts determine."""
-        return int(self.shifts.shape[1])
-
-
-@dataclass(frozen=True)
-class _ChartComponent:
-    """One component: indices of its points and patches, and its entries, renumbered."""
-
-    points: IntArray
-    patches: IntArray
-    members: Membership
-    f: FloatArray
-
-    @classmethod
-    def of(cls, members: Membership, f: FloatArray, points: IntArray, patches: IntArray) -> _ChartComponent:
-        mask = np.isin(members.patches, patches)
-        renumbered = Membership(
-            np.searchsorted(points, members.points[mask]),
-            np.searchsorted(patches, members.patches[mask]),
-            members.weights[mask],
-            len(points),
-        )
-        return cls(points, patches, renumbered, f[mask])
-
-    def align(self, graph: NeighborGraph, options: AlignmentOptions, run: Run) -> _AlignedComponent:
-        """Return the alignment with Y'Y = nI, or to scale if that is requested and the charts agree on it."""
-        n, charts = len(self.points), WeightedCharts.of(self.members, self.f, len(self.patches))
-        most = min(int(charts.present.sum()), n) - 1
-        count = min(options.n_components, most)
-        if count < 1:  # coincident points
-            empty = Spectrum(np.empty(0), np.empty((n, 0)), np.empty(0), "smallest")
-            frames = np.zeros((len(self.patches), self.f.shape[1], 0))
-            return _AlignedComponent(frames, np.zeros((len(frames), 0)), empty, np.empty((n, 0)), {"isometric": False})
-        spectrum, notes = skip_localized(lambda m: charts.eigenpairs(m, run), count, most, options.min_participation)
-        frames, shifts = (np.sqrt(n) * part for part in charts.maps(spectrum))
-        coordinates = np.sqrt(n) * spectrum.vectors
-        to_scale, scale_notes = _true_scale(frames, charts, coordinates, graph)
-        isometric = options.isometric and scale_notes["isometric"]
-        turn = to_scale @ principal_turn(coordinates @ to_scale)[1] if isometric else np.eye(count)
-        notes = {**notes, **scale_notes, "isometric": isometric}
-        return _AlignedComponent(frames @ turn, shifts @ turn, spectrum, coordinates @ to_scale, notes)
+    The layout has Y'Y = nI, or true scale if that is requested and the charts agree on it.
+    """
+    n, most = graph.n_points, min(int(charts.present.sum()), graph.n_points) - 1
+    count = min(d, most)
+    if count < 1:  # coincident points
+        empty = Spectrum(np.empty(0), np.empty((n, 0)), np.empty(0), "smallest")
+        c, r = charts.means.shape
+        return np.zeros((c, r, 0)), np.zeros((c, 0)), np.empty((n, 0)), empty, {"isometric": False}
+    spectrum, notes = skip_localized(lambda m: charts.eigenpairs(m, run), count, most, min_participation)
+    frames, shifts = (np.sqrt(n) * part for part in charts.maps(spectrum))
+    coordinates = np.sqrt(n) * spectrum.vectors
+    to_scale, scale_notes = _true_scale(frames, charts, coordinates, graph)
+    isometric = isometric and scale_notes["isometric"]
+    turn = to_scale @ principal_rotation(coordinates @ to_scale)[1] if isometric else np.eye(count)
+    notes = {**notes, **scale_notes, "isometric": isometric}
+    return frames @ turn, shifts @ turn, coordinates @ to_scale, spectrum, notes
 
 
 def _true_scale(

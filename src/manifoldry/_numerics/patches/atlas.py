@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.patches.charts import Charts, fit_charts
 from manifoldry._numerics.patches.cover import (
+    Cover,
     ListedCover,
     Membership,
     VoronoiCells,
     VoronoiCover,
-    cell_labels,
+    cells_around,
     expanded,
     find_cells,
-    lists_members,
-    member_weights,
-    without_cells,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
 from manifoldry._numerics.patches.restarts import Trial
@@ -33,31 +32,18 @@ OVERLAP_GROWTH, MAX_GROWTHS = 1.5, 4
 MAX_GROWN_OVERLAP = 1.5
 """Overlap up to which a small one is widened more often: patches then reach to the centers around them."""
 MAX_LOOSE_SHARE = 0.1
-"""Largest share of a component's points in badly connected patches that are merged into their neighbors; if there are
-more, two surfaces are connected by a hinge."""
-MIN_PATCHES = 16
-"""First number of patches tried."""
-DISTORTION_TOL = 2e-3
-"""Root mean square distortion of edges in the charts below which more patches are not needed. On a roll with a hole,
-32, 64, 128 patches distort edges by 7e-3, 2e-3, 7e-4, and the layout by 1.2e-3, 2.8e-4, 7.7e-5."""
+"""Largest share of a component's points in badly connected patches that are merged into their neighbors."""
+MIN_PATCHES = 16  # First number of patches tried
+DISTORTION_TOL = 2e-3  # Root mean square distortion of edges in the charts below which more patches are not needed
 MAX_DISTORTION_RATIO = 0.8
 """More patches have to reduce the distortion to this share of the best so far; with noise they do not."""
-IGNORED_TORN_SHARE = 1e-3
-"""Share of torn edges that is ignored: some at the corners of holes always are torn."""
-MAX_FAILED_TRIALS = 2
-"""Most trials in a row without enough reduction."""
-
-
+IGNORED_TORN_SHARE = 1e-3  # share of torn edges that is ignored: some at the corners of holes always are torn
+MAX_FAILED_TRIALS = 2  # most trials in a row without enough reduction
 MAX_SURFACE_RESIDUAL = 0.3
-"""Largest median residual of the charts of a surface, relative to the spread of the patches (a tenth of the variance):
-0.01 on rolls, 0.07 on a noisy one, 0.31 on olive oil, 0.6 to 1 on images."""
+"""Largest median residual of the charts of a surface: 0.07 on a noisy roll, 0.31 on olive oil, 0.6 to 1 on images."""
 MAX_CHART_CHANGE, MAX_CHANGE_RATIO = 0.03, 7.0
-"""Largest change of an edge from its chart to the layout (99 % quantile) at which patches agree: the first value, or
-this multiple of the root mean square change from data to chart. The ratio is 1 to 5 on unfolded surfaces, 9 where
-points of a roll are on the next sheet, 20 to 85 on helicoids, twin peaks and cones joined across their cut."""
-
+"""Largest 99 % quantile of changes from chart to layout where patches agree; and over that from data to chart."""
 INCONSISTENT_QUANTILE = 0.99
-
 History = list[tuple[int, float]]
 """Numbers of patches tried, and the distortion of edges with each."""
 
@@ -82,12 +68,11 @@ class ChartOptions:
 class Atlas:
     """A cover of the sample by patches, their charts, and the coordinates (M, r) of the members in their charts.
 
-    ``distortions`` (n_edges,) are the relative changes of the edge lengths of the sample's graph, each in the chart of
-    its heaviest common patch: NaN where no patch contains both ends but their patches overlap, 1 where they do not (the
-    edge is torn).
+    ``distortions`` are the relative changes of the edges (i < j), each in the chart of its heaviest common patch: NaN
+    where no patch contains both ends but their patches overlap, 1 where they do not (the edge is torn).
     """
 
-    cover: VoronoiCover | ListedCover
+    cover: Cover
     members: Membership
     charts: Charts
     coordinates: FloatArray
@@ -113,16 +98,13 @@ class Atlas:
     def components(self) -> IntArray:
         """The component of each patch (c,) in the graph of well-conditioned overlaps."""
         sizes = self.charts.sizes
-        return patch_components(self.overlaps[self.overlaps.firm(sizes)], self.charts.n_patches)
+        return patch_components(self.overlaps[self.overlaps.well_conditioned(sizes)], self.charts.n_patches)
 
     def agrees_with(self, graph: NeighborGraph, Y: FloatArray) -> bool:
-        """Return whether the layout Y keeps the lengths that the edges of the sample's ``graph`` have in the charts.
-
-        Charts of a surface that can be laid flat fit together; what they lose by noise or curvature does not count.
-        """
+        """Return whether the layout Y keeps the lengths that the edges of the sample's ``graph`` have in the charts."""
         rows = graph.rows()
         up = (rows < graph.indices) & (graph.lengths > 0)
-        intact = np.isfinite(self.distortions) & (self.distortions < 1) & (self.distortions > -1)
+        intact = np.abs(self.distortions) < 1  # not NaN either
         if not intact.any():
             return True
         distortions = self.distortions[intact]
@@ -149,7 +131,7 @@ class PatchRule:
         """Whether neither the patches nor their number are given."""
         return not self.given and isinstance(self.n_patches, str)
 
-    def refuse_too_many(self, n_components: int, n_points: int) -> None:
+    def check_n_patches(self, n_components: int, n_points: int) -> None:
         """Check that every patch can have enough points for a chart of n_components dimensions."""
         if not isinstance(self.n_patches, str):
             most = max(1, n_points // (n_components + 1))
@@ -161,15 +143,36 @@ class PatchRule:
     ) -> tuple[Atlas, History]:
         """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
         graph = trial.graph
-        if lists_members(self.patches):
-            atlas = build_atlas(rows, graph, ListedCover(member_weights(self.patches, len(rows)), index), options, run)
-        elif (labels := cell_labels(self.patches, self.clustering, rows)) is not None:
-            atlas = cluster_atlas(rows, graph, labels, index, options, run)
+        listed = self.patches is not None and not isinstance(self.patches, np.ndarray)
+        if listed and len(self.patches) and np.ndim(self.patches[0]) == 1:  # members, not one label per point
+            atlas = build_atlas(rows, graph, ListedCover(self._listed_weights(len(rows)), index), options, run)
+        elif self.given:
+            atlas = cluster_atlas(rows, graph, self._labels(rows), index, options, run)
         elif isinstance(self.n_patches, str):
-            return choose_atlas(rows, graph, options, run, dimension, trial.number, trial.scale)
+            return choose_atlas(rows, trial, options, run, dimension)
         else:
             atlas = voronoi_atlas(rows, graph, self.n_patches, options, run, trial.number)
         return atlas, [(atlas.charts.n_patches, atlas.distortion)]
+
+    def _labels(self, rows: FloatArray) -> IntArray:
+        """Return the given labels, or those of the cluster estimator, as 0, 1, ..."""
+        labels = self.clustering.fit_predict(rows) if self.patches is None else self.patches
+        if (shape := np.shape(labels)) != (len(rows),):
+            raise ValueError(f"patches must be {len(rows)} labels or lists of members; got an array of {shape}.")
+        return np.unique(labels, return_inverse=True)[1]
+
+    def _listed_weights(self, n_points: int) -> sp.csr_array:
+        """Return listed members as weights of 1, shape (n, c)."""
+        rows = np.concatenate([np.asarray(members, dtype=np.int64) for members in self.patches])
+        if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < n_points:
+            raise ValueError(
+                f"patches must list each of the {n_points} points at least once; got {len(np.unique(rows))} of them, "
+                f"from {rows.min()} to {rows.max()}."
+            )
+        columns = np.repeat(np.arange(len(self.patches)), [len(members) for members in self.patches])
+        weights = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_points, len(self.patches)))
+        weights.data[:] = 1.0  # a point listed twice counts once
+        return weights
 
 
 def voronoi_atlas(
@@ -180,7 +183,7 @@ def voronoi_atlas(
     atlas = _connected_atlas(X, graph, cells, options, run)
     loose = loose_patches(atlas, cells.labels, graph)
     if loose.any():
-        atlas = _connected_atlas(X, graph, without_cells(X, graph, cells, loose, run), options, run)
+        atlas = _connected_atlas(X, graph, cells_around(X, graph, cells.centers[~loose], run), options, run)
     return atlas
 
 
@@ -190,21 +193,15 @@ def _connected_atlas(
     """Return the atlas of the cells, with an overlap that connects what the graph connects, if any does."""
     cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
     n_components, growths = len(components(graph)), 0
-    while True:
+    atlas = build_atlas(X, graph, cover, options, run)
+    while atlas.components.max() >= n_components and (growths < MAX_GROWTHS or cover.overlap < MAX_GROWN_OVERLAP):
+        cover, growths = replace(cover, overlap=cover.overlap * OVERLAP_GROWTH), growths + 1
         atlas = build_atlas(X, graph, cover, options, run)
-        if int(atlas.components.max()) < n_components or (
-            growths >= MAX_GROWTHS and cover.overlap >= MAX_GROWN_OVERLAP
-        ):
-            return atlas
-        cover, growths = cover.grown(OVERLAP_GROWTH), growths + 1
+    return atlas
 
 
 def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
-    """Return which patches are badly connected to the others of their component of the graph.
-
-    A patch is well connected if well-conditioned overlaps connect it to patches with more than `MAX_LOOSE_SHARE` of the
-    component's points.
-    """
+    """Return which patches are badly connected: to patches with at most `MAX_LOOSE_SHARE` of the component's points."""
     parts = atlas.components
     sizes = np.bincount(parts[labels])
     loose = np.zeros(atlas.charts.n_patches, dtype=bool)
@@ -231,23 +228,16 @@ def cluster_atlas(
 
 
 def choose_atlas(
-    X: FloatArray,
-    graph: NeighborGraph,
-    options: ChartOptions,
-    run: Run,
-    dimension: float = 0.0,
-    trial: int = 0,
-    scale: float = 1.0,
+    X: FloatArray, trial: Trial, options: ChartOptions, run: Run, dimension: float = 0.0
 ) -> tuple[Atlas, History]:
     """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
 
-    The number doubles until the distortion of the edges is below `DISTORTION_TOL`, doubling no longer reduces it, or
-    patches would have too few points. It stays if the ``dimension`` of the data exceeds that of the charts and shows in
-    them: more patches would not help. Every ``trial`` has other patches; ``scale`` multiplies the first number.
+    The number doubles while that reduces the distortion, unless the ``dimension`` of the data exceeds that of the
+    charts and shows in them.
     """
     max_cells = max(1, len(X) // options.min_points)
-    n_cells = min(round(scale * MIN_PATCHES), max_cells)
-    best = voronoi_atlas(X, graph, n_cells, options, run, trial)
+    n_cells = min(round(trial.scale * MIN_PATCHES), max_cells)
+    best = voronoi_atlas(X, trial.graph, n_cells, options, run, trial.number)
     history = [(best.charts.n_patches, best.distortion)]
     n_failed = 0
     while (
@@ -258,16 +248,14 @@ def choose_atlas(
         and run.step(n_cells, max_cells)
     ):
         n_cells *= 2
-        candidate = voronoi_atlas(X, graph, n_cells, options, run, trial)
+        candidate = voronoi_atlas(X, trial.graph, n_cells, options, run, trial.number)
         history.append((candidate.charts.n_patches, candidate.distortion))
         reduced = candidate.distortion <= MAX_DISTORTION_RATIO * best.distortion
         best, n_failed = (candidate, 0) if reduced else (best, n_failed + 1)
     return best, history
 
 
-def build_atlas(
-    X: FloatArray, graph: NeighborGraph, cover: VoronoiCover | ListedCover, options: ChartOptions, run: Run
-) -> Atlas:
+def build_atlas(X: FloatArray, graph: NeighborGraph, cover: Cover, options: ChartOptions, run: Run) -> Atlas:
     """Return the atlas of a given cover."""
     members = cover.members(X, run)
     charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
@@ -275,12 +263,7 @@ def build_atlas(
 
 
 def charted_atlas(
-    X: FloatArray,
-    graph: NeighborGraph,
-    cover: VoronoiCover | ListedCover,
-    members: Membership,
-    charts: Charts,
-    run: Run,
+    X: FloatArray, graph: NeighborGraph, cover: Cover, members: Membership, charts: Charts, run: Run
 ) -> Atlas:
     """Return the atlas of given charts: coordinates in them, overlaps, and distortions of the edges."""
     f = charts.coordinates(X, members, run)

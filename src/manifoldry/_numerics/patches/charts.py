@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,42 +18,8 @@ from manifoldry._numerics.patches.cover import Membership, entries_by_patch
 from manifoldry._numerics.scaling import classical_scaling
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import bridge, symmetrize
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex, NeighborRule
-
-
-class Charts(Protocol):
-    """The charts of c patches: coordinates of points, and points at coordinates."""
-
-    @property
-    def n_patches(self) -> int:
-        """Number of patches."""
-
-    @property
-    def width(self) -> int:
-        """Largest dimension of a patch."""
-
-    @property
-    def means(self) -> FloatArray:
-        """Mean of each patch's points, shape (c, d)."""
-
-    @property
-    def sizes(self) -> IntArray:
-        """The dimension of each patch, shape (c,); coordinates beyond it are zero."""
-
-    @property
-    def spread(self) -> FloatArray:
-        """Variances of each patch along its first axes, the chart's and some beyond, shape (c, q)."""
-
-    @property
-    def residuals(self) -> FloatArray:
-        """Error of each chart relative to the spread of its patch, shape (c,)."""
-
-    def coordinates(self, X: Array, members: Membership, run: Run) -> FloatArray:
-        """Return the coordinates of every entry of a membership, shape (M, r)."""
-
-    def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
-        """Return the points at coordinates f of the charts, shape (M, d)."""
 
 
 def fit_charts(
@@ -68,9 +34,9 @@ def fit_charts(
 ) -> Charts:
     """Fit a chart of at most ``width`` dimensions to each patch.
 
-    ``kind`` is "curved" (principal directions and, where significant, the second fundamental form), "flat" (principal
-    directions), "geodesic" (classical scaling of geodesic distances inside the patch) or "isomap" (the same for one
-    patch of all points). With a ``share``, a patch has as many dimensions as leave at most this share of its variance.
+    ``kind`` is "curved" (principal directions and a second fundamental form), "flat" (principal directions), "geodesic"
+    (classical scaling of geodesic distances inside the patch) or "isomap" (the same for one patch of all points). With
+    a ``share``, a patch has as many dimensions as leave at most this share of its variance.
     """
     if kind in ("geodesic", "isomap"):
         return _fit_geodesic_charts(X, members, n_patches, width, run, share, all_points=kind == "isomap")
@@ -84,12 +50,9 @@ def layout_kind(charts: Charts) -> Literal["patches", "PCA", "Isomap"]:
     return "Isomap" if isinstance(charts, GeodesicCharts) and charts.joined else "patches"
 
 
-MAX_FIT_POINTS = 500
-"""Points that a chart is fitted to: more change it by less than its own residual."""
-MAX_FIT_POINTS_OF_ALL = 8_000
-"""Points that the charts of few patches are fitted to together."""
-MIN_F_RATIO = 4.0
-"""F-ratio of the quadratic terms from which a patch counts as curved and not as noisy."""
+MAX_FIT_POINTS = 500  # points that a chart is fitted to: more change it by less than its own residual
+MAX_FIT_POINTS_OF_ALL = 8_000  # points that the charts of few patches are fitted to together
+MIN_F_RATIO = 4.0  # F-ratio of the quadratic terms from which a patch counts as curved and not as noisy
 MAX_CHART_NEWTON_STEPS, CHART_NEWTON_TOL = 30, 1e-14
 """Limits of the inverse arc-length correction; the tolerance is relative to the largest coordinate."""
 
@@ -98,23 +61,18 @@ MAX_CHART_NEWTON_STEPS, CHART_NEWTON_TOL = 30, 1e-14
 class CurvedCharts:
     r"""Charts of c patches: :math:`u = U^\top (x - b)`, then arc length instead of chord.
 
-    A patch deviates from its tangent plane by :math:`\tfrac12 \sum_{kl} B_{kl} u_k u_l`, B the second fundamental
-    form with normal vectors as values. Measured along the surface the chart is
-    :math:`f = u + \tfrac16 \sum G_{klmn} u_l u_m u_n` with :math:`G_{klmn} = B_{kl} \cdot B_{mn}`, isometric to fourth
-    order for a developable surface.
-
-    b are the ``means``, U the ``frames`` (c, d, r), with zero columns beyond a patch's own dimension, and B the
-    ``second_forms`` (c, r, r, d), zero for a flat chart. ``offsets`` (c, d) are the points of the surfaces over the
-    means, relative to these; ``residuals`` measure distances from the surfaces. All else is as in `Charts`.
+    A patch deviates from its tangent plane by :math:`\tfrac12 \sum_{kl} B_{kl} u_k u_l`, B the second fundamental form.
+    Along the surface the chart is :math:`f = u + \tfrac16 \sum G_{klmn} u_l u_m u_n` with :math:`G_{klmn} = B_{kl}
+    \cdot B_{mn}`, isometric to fourth order for a developable surface.
     """
 
-    means: FloatArray
-    frames: FloatArray
-    sizes: IntArray
-    second_forms: FloatArray
-    offsets: FloatArray
-    spread: FloatArray
-    residuals: FloatArray
+    means: FloatArray  # b (c, d)
+    frames: FloatArray  # U (c, d, r)
+    sizes: IntArray  # dimensions of the patches (c,), beyond which coordinates are zero
+    second_forms: FloatArray  # B (c, r, r, d)
+    offsets: FloatArray  # points of the surfaces over the means, relative to these (c, d)
+    spread: FloatArray  # variances along the first axes (c, q)
+    residuals: FloatArray  # errors relative to the spread (c,)
 
     def _check_loaded(self) -> None:
         """Check that curvatures and means are in the same space; flat charts have no curvatures."""
@@ -232,10 +190,7 @@ def fit_curved_charts(
 def _fit_second_form(
     centered: FloatArray, frame: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
-    """Fit a quadratic surface; return its tangent frame, offset, second fundamental form and residual vectors.
-
-    None where there are too few points, or the quadratic terms are not significant.
-    """
+    """Return tangent frame, offset, second form and residuals of a quadratic surface; None if it is not significant."""
     n, size = len(centered), frame.shape[1]
     k, m = np.triu_indices(size)
     unknowns = 1 + size + len(k)
@@ -244,10 +199,13 @@ def _fit_second_form(
         return None
     # At unit scale: the columns 1, u and u u of the design scale differently, and small ones would be lost.
     centered = centered / scale
-    for _ in range(2):
+
+    def local_terms(frame: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         u = centered @ frame
-        normal = centered - u @ frame.T
-        squares = u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
+        return u, centered - u @ frame.T, u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
+
+    for _ in range(2):
+        u, normal, squares = local_terms(frame)
         design = np.column_stack([np.ones(n), u, squares])
         solution = np.linalg.lstsq(design, normal, rcond=None)[0]
         residual = normal - design @ solution
@@ -259,9 +217,7 @@ def _fit_second_form(
             return None
         # Turn to the tangent plane at the mean, which the principal directions of an asymmetric patch do not span.
         frame = np.linalg.qr(frame + solution[1 : 1 + size].T)[0]
-    u = centered @ frame
-    normal = centered - u @ frame.T
-    squares = u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
+    _, normal, squares = local_terms(frame)
     design = np.column_stack([np.ones(n), squares])
     solution = np.linalg.lstsq(design, normal, rcond=None)[0]
     # Noise adds to the squares of the fitted coefficients: shrink them by its expected share.
@@ -271,39 +227,31 @@ def _fit_second_form(
     return frame, scale * solution[0], second_form, scale * (normal - design @ solution)
 
 
-MAX_LAYOUT_POINTS = 400
-"""Points of a patch that are embedded; the others are reconstructed from neighbors among them."""
+MAX_LAYOUT_POINTS = 400  # points of a patch that are embedded; the others are reconstructed from neighbors among them
 NEIGHBORS_PER_ROOT = 2.0
-"""Neighbors in the graph of a patch, per root of its points: with fewer, paths zigzag; with more, they cut corners. On
-half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best."""
+"""Neighbors in the graph of a patch, per root of its points: with fewer, paths zigzag; with more, they cut corners."""
 MAX_WHOLE_POINTS, WHOLE_NEIGHBORS = 1000, 10
-"""The same for one chart of all points, with Isomap's neighbors: with more, paths cut across the gaps between clusters.
-Trustworthiness on digits: 0.872 with 10 neighbors, 0.837 with 40."""
-MAX_MAPPED_ENTRIES = 4096
-"""Members that one thread maps to a chart at a time."""
-
+"""The same for one chart of all points, with Isomap's neighbors: more would cut across gaps between clusters."""
+MAX_MAPPED_ENTRIES = 4096  # members that one thread maps to a chart at a time
 _Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse, int]
 """Mean, dimension, spread and residual of one patch, its map and inverse map, components of its graph."""
 
 
 @dataclass(frozen=True)
 class GeodesicCharts:
-    """Charts of c patches, each embedded by classical scaling of the geodesic distances inside it.
+    """Charts of c patches by classical scaling of the geodesic distances inside each.
 
-    Other members and new points are reconstructed from embedded neighbors: ``inward`` maps points to coordinates,
-    ``outward`` coordinates to points. ``residuals`` are the root mean square errors of the distances in the chart,
-    relative to the geodesic distances. ``joined`` is the number of components of the graph if one patch has all points,
-    else 0.
+    Points that were not embedded are reconstructed from embedded neighbors.
     """
 
     means: FloatArray
     width: int
     sizes: IntArray
     spread: FloatArray
-    residuals: FloatArray
-    inward: Sequence[LocalReconstruction]
-    outward: Sequence[LocalInverse]
-    joined: int = 0
+    residuals: FloatArray  # errors of distances relative to geodesic ones
+    inward: Sequence[LocalReconstruction]  # from points to coordinates
+    outward: Sequence[LocalInverse]  # from coordinates to points
+    joined: int = 0  # components of the graph if one patch has all points, else 0
 
     @property
     def n_patches(self) -> int:
@@ -337,20 +285,13 @@ class GeodesicCharts:
         return points
 
 
-def _fit_geodesic_charts(
-    X: Array,
-    members: Membership,
-    n_patches: int,
-    width: int,
-    run: Run,
-    share: float | None = None,
-    all_points: bool = False,
-) -> GeodesicCharts:
-    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013); see `fit_charts`.
+Charts = CurvedCharts | GeodesicCharts
 
-    With ``all_points``, one patch has the coordinates of Isomap: those of at most `MAX_WHOLE_POINTS` points, at the
-    scale of their paths.
-    """
+
+def _fit_geodesic_charts(
+    X: Array, members: Membership, n_patches: int, width: int, run: Run, share: float | None, all_points: bool
+) -> GeodesicCharts:
+    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013), or all points as Isomap does."""
     width = min(width, X.shape[1])
     max_points = MAX_WHOLE_POINTS if all_points else MAX_LAYOUT_POINTS
     groups = dict(entries_by_patch(members.patches, n_patches))
@@ -381,21 +322,13 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None, all_points: bo
     size = n_principal(values, float(scaling.mean_squares.sum()) / 2, width, share)
     f = np.zeros((n, width))
     f[:, :size] = scaling.coordinates[:, :size]
-    if not all_points:
-        f *= _true_scale(graph, f)
+    spans = np.linalg.norm(f[graph.rows()] - f[graph.indices], axis=1)
+    if not all_points and spans.any():  # paths zigzag: edges get their lengths again
+        f *= float(spans @ graph.lengths / (spans @ spans))
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
-    sample = Sample(rows, neighbors, graph, index)
+    sample = NeighborhoodData(rows, neighbors, graph, index)
     maps = forward(sample, f), LocalInverse(rows, f)
-    return rows.mean(axis=0), size, spread, _misfit(lengths, f), *maps, len(bridges) + 1
-
-
-def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:
-    """Return the scale at which edges have their lengths: paths zigzag, so that the embedding is too large."""
-    spans = np.linalg.norm(f[graph.rows()] - f[graph.indices], axis=1)
-    return float(spans @ graph.lengths / (spans @ spans)) if spans.any() else 1.0
-
-
-def _misfit(lengths: FloatArray, f: FloatArray) -> float:
     norm = np.linalg.norm(lengths)
-    return float(np.linalg.norm(cdist(f, f) - lengths) / norm) if norm > 0 else 0.0
+    misfit = float(np.linalg.norm(cdist(f, f) - lengths) / norm) if norm > 0 else 0.0
+    return rows.mean(axis=0), size, spread, misfit, *maps, len(bridges) + 1

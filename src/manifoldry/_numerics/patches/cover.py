@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._operations import label_pieces, local_scale
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES
+from manifoldry.graph._operations import label_components, local_scale
 from manifoldry.graph._search import NeighborIndex
 
-MAX_TREE_COLUMNS = 8
-"""Columns up to which centers are searched by a k-d tree; beyond, all distances are computed."""
-BLOCK_ENTRIES = 4_000_000
-"""Entries of the largest temporary array per block of points."""
+MAX_TREE_COLUMNS = 8  # columns up to which centers are searched by a k-d tree; beyond, all distances are computed
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Which points belong to which patches: one entry per pair, ordered by point, with a positive weight.
-
-    Each of the ``n_points`` has at least one patch.
-    """
+    """Which points belong to which patches: one entry per pair, ordered by point, with a positive weight."""
 
     points: IntArray
     patches: IntArray
@@ -56,11 +50,6 @@ class Membership:
         points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
-    def at_home(self, components: IntArray) -> Array:
-        """Return which entries are in the component of their point's heaviest patch."""
-        component = components[self.heaviest()]
-        return components[self.patches] == component[self.points]
-
     def heaviest(self) -> IntArray:
         """Return the patch of largest weight of each point."""
         order = np.lexsort((-self.weights, self.points))
@@ -74,6 +63,13 @@ class Membership:
     def __getitem__(self, chosen: Array) -> Membership:
         return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
 
+    def part(self, patches: IntArray) -> tuple[Membership, IntArray, Array]:
+        """Return the entries of ascending patches, both ends renumbered; their points; and the mask of the entries."""
+        mask = np.isin(self.patches, patches)
+        points, renumbered = np.unique(self.points[mask], return_inverse=True)
+        owners = np.searchsorted(patches, self.patches[mask])
+        return Membership(renumbered, owners, self.weights[mask], len(points)), points, mask
+
 
 def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
     """Return every patch that occurs in ``patches``, with the indices where it does."""
@@ -86,15 +82,13 @@ def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntAr
 class VoronoiCover:
     r"""Patches around centers: the Voronoi cells, expanded over their borders.
 
-    With :math:`d_i` the distance to center i and :math:`d` the least of them, x belongs to patch i if
-    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\omega` the ``overlap`` and :math:`\ell_i` the mean
-    distance of center i to its neighbors; the weight :math:`(1 - s_i)^2` falls to zero at the border of the patch,
-    unless ``even`` gives all patches of a point the same weight. Only neighbors of the nearest cell count, so that a
-    patch does not extend to another sheet nearby; ``neighbors`` (c, w) are padded with the cell's own index.
+    With :math:`d_i` the distance to center i and :math:`d` the least of them, x belongs to patch i if :math:`s_i =
+    (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\omega` the ``overlap`` and :math:`\ell_i` the mean distance of center
+    i to its neighbors; the weight is :math:`(1 - s_i)^2`, or 1 if ``even``.
     """
 
     centers: FloatArray
-    neighbors: IntArray
+    neighbors: IntArray  # (c, w), padded with the cell: a patch does not extend to another sheet
     overlap: float
     even: bool = False
 
@@ -103,14 +97,10 @@ class VoronoiCover:
         """Number of patches."""
         return len(self.centers)
 
-    def grown(self, factor: float) -> VoronoiCover:
-        """Return the cover with a larger overlap."""
-        return replace(self, overlap=self.overlap * factor)
-
     def members(self, X: Array, run: Run) -> Membership:
         """Return the patches of the rows of X."""
         wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= MAX_TREE_COLUMNS else 1) + self.n_patches
-        blocks = run.ranges(len(X), max(1, BLOCK_ENTRIES // wide))
+        blocks = run.ranges(len(X), max(1, MAX_STACK_ENTRIES // wide))
         tree = cKDTree(self.centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
         steps = None if tree is None else self.centers[self.neighbors] - self.centers[:, None]
         reach = self.overlap * self._spacing()
@@ -139,9 +129,9 @@ class VoronoiCover:
         return nearest, excess
 
     def _by_tree(self, X: FloatArray, tree: Any, steps: FloatArray) -> tuple[IntArray, FloatArray]:
-        r"""Return the same for few columns, by the ``steps`` (c, w, d) from every center to its neighbors.
+        r"""Return the same for few columns, by the ``steps`` s (c, w, d) from every center to its neighbors.
 
-        With the offset a from the nearest center and a step s, it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
+        With the offset a from the nearest center it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
         """
         nearest = tree.query(X)[1]
         offsets = X - self.centers[nearest]
@@ -178,49 +168,17 @@ class ListedCover:
         return Membership.of_matrix(self.matrix[self.index.nearest(X, run)])
 
 
-def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array:
-    """Return clusters expanded over their borders, as weights (n, c): shares of labels within ``rings`` steps.
+Cover = VoronoiCover | ListedCover
 
-    One step averages over a point and its neighbors in the graph.
-    """
+
+def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array:
+    """Return clusters expanded over their borders, as weights (n, c): shares of labels within ``rings`` steps."""
     n = len(labels)
     weights = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, int(labels.max()) + 1))
     adjacency = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n)) + sp.eye_array(n)
     step = sp.csr_array(sp.diags_array(1 / adjacency.sum(axis=1)) @ adjacency)
     for _ in range(rings):
         weights = sp.csr_array(step @ weights)
-    return weights
-
-
-def lists_members(patches: Any) -> bool:
-    """Return whether given patches are lists of members, not one label per point."""
-    listed = patches is not None and not isinstance(patches, np.ndarray)
-    return bool(listed and len(patches) and np.ndim(patches[0]) == 1)
-
-
-def cell_labels(patches: Any, clustering: Any, rows: FloatArray) -> IntArray | None:
-    """Return the given labels, or those of the cluster estimator, as 0, 1, ...; None for k-means."""
-    labels = patches
-    if labels is None:
-        if isinstance(clustering, str):
-            return None
-        labels = clustering.fit_predict(rows)
-    if np.shape(labels) != (len(rows),):
-        raise ValueError(f"patches must be {len(rows)} labels or lists of members; got an array of {np.shape(labels)}.")
-    return np.unique(labels, return_inverse=True)[1]
-
-
-def member_weights(patches: Any, n_points: int) -> sp.csr_array:
-    """Return listed members as weights of 1, shape (n, c)."""
-    rows = np.concatenate([np.asarray(members, dtype=np.int64) for members in patches])
-    if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < n_points:
-        raise ValueError(
-            f"patches must list each of the {n_points} points at least once; got {len(np.unique(rows))} of them, "
-            f"from {rows.min()} to {rows.max()}."
-        )
-    columns = np.repeat(np.arange(len(patches)), [len(members) for members in patches])
-    weights = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_points, len(patches)))
-    weights.data[:] = 1.0  # a point listed twice counts once
     return weights
 
 
@@ -244,18 +202,16 @@ class VoronoiCells:
 
 
 def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
-    """Return about ``n_cells`` cells of the sample X, each connected on its graph.
+    """Return about ``n_cells`` cells of the sample X, each connected on its graph; every ``trial`` starts differently.
 
-    Points are weighted by their local volume on a manifold of that ``dimension``, so that cells have similar sizes, not
-    similar numbers of points. k-means ignores the manifold: a cell with two sheets of a roll is divided, and the
-    nearest centers are computed again, until every cell is connected but for a few points at its border. Every
-    ``trial`` starts with other random centers.
+    Points are weighted by their local volume in that ``dimension``, so that cells have similar sizes. k-means ignores
+    the manifold: a cell with two sheets of a roll is divided.
     """
     volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
     centers = _lloyd(X, volume, n_cells, run, trial)
     for _ in range(MAX_SPLITS):
         labels = nearest_center(X, centers, run)
-        parts, _ = label_pieces(labels, graph)
+        parts, _ = label_components(labels, graph)
         sizes = np.bincount(parts)
         large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
         if large.sum() <= len(centers):
@@ -263,14 +219,11 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
         new_labels = np.cumsum(large) - 1
         mask = large[parts]
         centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
-    labels = nearest_center(X, centers, run)
-    centers, labels = _without_empty(centers, labels)
-    return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
+    return cells_around(X, graph, centers, run)
 
 
-def without_cells(X: Array, graph: NeighborGraph, cells: VoronoiCells, dropped: Array, run: Run) -> VoronoiCells:
-    """Return the cells without the ``dropped`` ones (c,), whose points go to the nearest other cell."""
-    centers = cells.centers[~dropped]
+def cells_around(X: Array, graph: NeighborGraph, centers: FloatArray, run: Run) -> VoronoiCells:
+    """Return the cells of the nearest centers, without empty ones."""
     centers, labels = _without_empty(centers, nearest_center(X, centers, run))
     return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
 
@@ -285,7 +238,7 @@ def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
             return np.asarray(tree.query(X[lo:hi])[1], dtype=np.int64)
         return np.argmin(squares - 2 * (X[lo:hi] @ centers.T), axis=1)
 
-    return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centers))), blas=True))
+    return np.concatenate(run.map(work, run.ranges(len(X), max(1, MAX_STACK_ENTRIES // len(centers))), blas=True))
 
 
 def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> FloatArray:
@@ -297,7 +250,11 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
     # Sorted by distance from the mean, so that the order of the rows and rotations do not matter.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
     if X.size * n_cells <= MAX_KMEANSPP_COST:
-        centers = _kmeans_plusplus(X[order], volume[order], n_cells, int(rng.integers(2**31)))
+        from sklearn.cluster import kmeans_plusplus
+
+        seed, weights = int(rng.integers(2**31)), volume[order]
+        with one_blas_thread():
+            centers, _ = kmeans_plusplus(X[order], n_cells, sample_weight=weights, random_state=seed)
     else:
         centers = X[order[rng.choice(len(X), n_cells, replace=False)]]
     labels = np.full(len(X), -1)
@@ -308,14 +265,6 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
         centers, labels = _without_empty(centers, nearest)
         centers = _group_means(X, labels, len(centers), volume)
     return centers
-
-
-def _kmeans_plusplus(X: Array, volume: FloatArray, n_cells: int, seed: int) -> FloatArray:
-    """Return initial centers by k-means++."""
-    from sklearn.cluster import kmeans_plusplus
-
-    with one_blas_thread():
-        return np.asarray(kmeans_plusplus(X, n_cells, sample_weight=volume, random_state=seed)[0])
 
 
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
@@ -330,7 +279,7 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
 
 def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
-    parts, _ = label_pieces(labels, graph)
+    parts, _ = label_components(labels, graph)
     sizes = np.bincount(parts)
     order = np.lexsort((sizes[parts], labels))
     last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)

@@ -8,44 +8,38 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import issparse
 
-from manifoldry._core.chunks import Pairwise, rows_per_block
+from manifoldry._core.chunks import TreeReduction, rows_per_chunk
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, FloatArray, NeighborGraph, Spectrum
-from manifoldry._numerics.extension.components import side_by_side
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph, Spectrum
+from manifoldry._numerics.extension.components import padded, side_by_side
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, build_atlas, voronoi_atlas
 from manifoldry._numerics.patches.charts import Charts
-from manifoldry._numerics.patches.cover import ListedCover, Membership, VoronoiCover, padded_lists
+from manifoldry._numerics.patches.cover import Cover, Membership, VoronoiCover, padded_lists
 from manifoldry._numerics.patches.overlaps import (
+    AlignedPatches,
     Overlaps,
-    PlacedPatches,
     Stitched,
     blend,
     find_overlaps,
     merged_overlaps,
     stitch,
 )
-from manifoldry._numerics.ranks import MIN_TRUST_GAIN, most_trusted
-from manifoldry._numerics.scaling import principal_turn, turned_spectrum
+from manifoldry._numerics.ranks import MIN_TRUST_GAIN, most_trustworthy
+from manifoldry._numerics.scaling import principal_rotation, rotated_spectrum
 
-MAX_PLACED_ROWS = 200_000
-"""New points mapped at a time, which bounds the memory."""
-MAX_DENSE_ENTRIES = 8_000_000
-"""Entries of sparse rows made dense at a time."""
+MAX_PLACED_ROWS = 200_000  # new points mapped at a time, which bounds the memory
+MAX_DENSE_ENTRIES = 8_000_000  # entries of sparse rows made dense at a time
 
 
 @dataclass(frozen=True)
 class UnfoldedPatches:
-    """The embedding of points: coordinates (n, r), and the stitched patches in their axes.
-
-    The spectrum is that of the unfolded points in all dimensions that the patches used. ``disagreement`` (n,) is the
-    root mean square distance of a point's images in its patches from their mean.
-    """
+    """The coordinates (n, r) of points, the stitched patches in their axes, and the spectrum in all dimensions."""
 
     coordinates: FloatArray
     stitched: Stitched
     spectrum: Spectrum
-    disagreement: FloatArray
+    disagreement: FloatArray  # root mean square distance (n,) of a point's images from their mean
 
 
 def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> UnfoldedPatches:
@@ -59,48 +53,44 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
         inside, patches = component == label, stitched.components == label
         if not inside.any():
             continue
-        wide[inside], axes, mean = principal_turn(wide[inside])
+        wide[inside], axes, mean = principal_rotation(wide[inside])
         frames[patches], shifts[patches] = frames[patches] @ axes, (shifts[patches] - mean) @ axes
-    spectrum = turned_spectrum(wide)
-    p = wide.shape[1]
-    if p < n_components:
-        wide = np.pad(wide, ((0, 0), (0, n_components - p)))
-        frames = np.pad(frames, ((0, 0), (0, 0), (0, n_components - p)))
-        shifts = np.pad(shifts, ((0, 0), (0, n_components - p)))
-    wide, frames, shifts = wide[:, :n_components], frames[:, :, :n_components], shifts[:, :n_components]
+    spectrum = rotated_spectrum(wide)
+    wide, frames, shifts = (padded(part, n_components)[..., :n_components] for part in (wide, frames, shifts))
     if stitched.n_components > 1:
-        present = np.unique(component)
-        moved = side_by_side([wide[component == label] for label in present])
-        for label, (rows, shift) in zip(present, moved, strict=True):
-            wide[component == label] = rows
-            shifts[stitched.components == label] += shift
+        move_side_by_side(wide, component, shifts, stitched.components)
     return UnfoldedPatches(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
 
 
-def place_members(members: Membership, f: FloatArray, stitched: PlacedPatches) -> tuple[FloatArray, FloatArray]:
-    """Return the coordinates (n, r) of points from those in their patches, and the images' disagreement (n,)."""
-    members, entries = at_home(members, stitched)
-    return blend(members, stitched.images(members.patches, f[entries]))
-
-
-def at_home(members: Membership, stitched: PlacedPatches) -> tuple[Membership, Array]:
+def at_home(members: Membership, stitched: AlignedPatches) -> tuple[Membership, Array]:
     """Return the entries in the component of their point's heaviest patch, and their indices."""
     if stitched.n_components == 1:
         return members, np.arange(len(members.points))
-    mask = members.at_home(stitched.components)
+    component = stitched.components[members.heaviest()]
+    mask = stitched.components[members.patches] == component[members.points]
     return members[mask], mask
+
+
+def move_side_by_side(
+    coordinates: FloatArray, component: IntArray, shifts: FloatArray, patch_component: IntArray
+) -> None:
+    """Move the components of points side by side, and those of the patches with them, in place."""
+    present = np.unique(component)
+    moved = side_by_side([coordinates[component == label] for label in present])
+    for label, (rows, shift) in zip(present, moved, strict=True):
+        coordinates[component == label] = rows
+        shifts[patch_component == label] += shift
 
 
 @dataclass(frozen=True)
 class PatchMap:
     """Out-of-sample map: the weighted mean of a point's images in its patches."""
 
-    cover: VoronoiCover | ListedCover
+    cover: Cover
     charts: Charts
-    stitched: PlacedPatches
+    stitched: AlignedPatches
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of the rows of X."""
         n, columns = X.shape
         Y = np.empty((n, self.stitched.shifts.shape[1]))
         n_rows = max(1, MAX_DENSE_ENTRIES // columns) if issparse(X) else MAX_PLACED_ROWS
@@ -118,11 +108,11 @@ class PatchInverse:
 
     cover: VoronoiCover
     charts: Charts
-    stitched: PlacedPatches
+    stitched: AlignedPatches
     back: FloatArray
 
     @classmethod
-    def of(cls, charts: Charts, stitched: PlacedPatches, overlaps: Overlaps, overlap: float) -> PatchInverse:
+    def of(cls, charts: Charts, stitched: AlignedPatches, overlaps: Overlaps, overlap: float) -> PatchInverse:
         """Build from stitched patches."""
         n = charts.n_patches
         i, j = np.r_[overlaps.first, overlaps.second], np.r_[overlaps.second, overlaps.first]
@@ -131,7 +121,6 @@ class PatchInverse:
         return cls(cover, charts, stitched, np.asarray(np.linalg.pinv(stitched.frames), dtype=np.float64))
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Return the points at the coordinates Y."""
         X = np.empty((len(Y), self.charts.means.shape[1]))
         for lo, hi in run.ranges(len(Y), MAX_PLACED_ROWS):
             coordinates = np.asarray(Y[lo:hi], dtype=float)
@@ -150,7 +139,6 @@ class CenteredPatchMap:
     place: PatchMap
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of the rows of X."""
         n, columns = X.shape
         Y = np.empty((n, self.place.stitched.shifts.shape[1]))
         for lo, hi in run.ranges(n, max(1, MAX_DENSE_ENTRIES // columns)):
@@ -166,31 +154,23 @@ class CenteredPatchInverse:
     lead: PatchInverse
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Return the points at the coordinates Y."""
         return self.lead(Y, run) + self.origin
 
 
 MAX_PATCH_DIMENSION = 8
 """Largest measured dimension of patches: digits in 18 patches of 8 dimensions take 2 s, of 16 dimensions 9 s."""
-
-
 MIN_ISOMAP_GAIN = 0.01
-"""Gain in trustworthiness at which Isomap replaces patches or PCA, which keep the scale of the data: 5 of 13 real sets
-gain 0.01 to 0.04 (`benchmarks/fallbacks.py`), 7 of 60 clouds without structure gain 0.01."""
+"""Gain in trustworthiness at which Isomap replaces patches or PCA, which keep the scale (`benchmarks/fallbacks.py`)."""
 
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """An atlas of a sample, the overlaps of its patches, and the sample laid out.
-
-    ``firm`` masks the well-conditioned overlaps, ``holding`` those that the patches were stitched with. The overlaps
-    are those of the sample or of all points.
-    """
+    """An atlas of a sample, the overlaps of its patches (by the sample or by all points), and the sample laid out."""
 
     atlas: Atlas
     overlaps: Overlaps
-    firm: Array
-    holding: Array
+    well_conditioned: Array  # mask of the overlaps
+    active: Array  # mask of the overlaps that the patches were stitched with
     unfolded: UnfoldedPatches
 
     def agrees_with(self, graph: NeighborGraph) -> bool:
@@ -209,31 +189,29 @@ def lay_out(
 ) -> PatchLayout:
     """Stitch the patches of an atlas, in at most ``max_rank`` dimensions, and unfold its points.
 
-    ``overlaps`` of more points may replace those of the atlas; ``start`` holds initial frames and shifts of connected
-    patches.
+    ``overlaps`` of more points may replace those of the atlas; ``start`` holds initial frames and shifts.
     """
     overlaps, sizes = atlas.overlaps if overlaps is None else overlaps, atlas.charts.sizes
-    well_conditioned, active = overlaps.firm(sizes), overlaps.holding(sizes)
+    active = overlaps.active(sizes)
     stitched = stitch(overlaps[active], sizes, run, max_rank, start)
     with run.stage("unfolding"):
         unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components)
-    return PatchLayout(atlas, overlaps, well_conditioned, active, unfolded)
+    return PatchLayout(atlas, overlaps, overlaps.well_conditioned(sizes), active, unfolded)
 
 
-def layout_without_surface(
+def fallback_layout(
     rows: FloatArray,
     graph: NeighborGraph,
     dimension: int,
-    found: PatchLayout,
+    layout: PatchLayout,
     options: ChartOptions,
     run: Run,
     *,
-    whole: bool,
+    single: bool,
 ) -> PatchLayout:
     """Return the layout that preserves neighbors best, for data that is not a surface.
 
-    Candidates are the layout ``found``, that of patches of the measured dimension and, if one patch of all points is
-    allowed (``whole``), those of PCA, which is preferred, and of Isomap.
+    Candidates are the ``layout``, patches of the measured dimension and, if ``single``, PCA (preferred) and Isomap.
     """
     with run.stage("patches"):
         width = min(max(dimension, options.width), MAX_PATCH_DIMENSION, rows.shape[1])
@@ -242,53 +220,39 @@ def layout_without_surface(
         wide_atlas = voronoi_atlas(rows, graph, n_cells, wide, run)
         single_cover = VoronoiCover(rows.mean(axis=0, keepdims=True), np.zeros((1, 1), dtype=np.int64), options.overlap)
         # A chart of Isomap has no more dimensions than the layout, so that it can be inverted.
-        chart_options = (replace(wide, kind="flat"), replace(options, kind="isomap")) if whole else ()
-        single_atlases = [
-            build_atlas(rows, graph, single_cover, single_options, run) for single_options in chart_options
-        ]
-    n_components = found.unfolded.coordinates.shape[1]
+        chart_options = (replace(wide, kind="flat"), replace(options, kind="isomap")) if single else ()
+        single_atlases = [build_atlas(rows, graph, single_cover, kind, run) for kind in chart_options]
+    n_components = layout.unfolded.coordinates.shape[1]
     wide_layout, *single_layouts = (lay_out(atlas, n_components, run) for atlas in (wide_atlas, *single_atlases))
     with run.stage("comparison"):
-        best = _most_trusted(rows, [*single_layouts[:1], found, wide_layout], run)
+        best = _most_trusted(rows, [*single_layouts[:1], layout, wide_layout], run)
         return _most_trusted(rows, [best, *single_layouts[1:]], run, gain=MIN_ISOMAP_GAIN)
 
 
 def _most_trusted(rows: FloatArray, layouts: list[PatchLayout], run: Run, gain: float = MIN_TRUST_GAIN) -> PatchLayout:
-    return layouts[most_trusted(rows, [layout.unfolded.coordinates for layout in layouts], run, gain=gain)]
+    return layouts[most_trustworthy(rows, [layout.unfolded.coordinates for layout in layouts], run, gain=gain)]
+
+
+ChartedRows = tuple[Membership, FloatArray]
+"""The patches of some rows, and the coordinates (M, r) of the entries in their charts."""
 
 
 @dataclass(frozen=True)
-class ChartedRows:
-    """The patches of some rows, and the coordinates (M, r) of the entries in their charts."""
+class ChunkOverlaps:
+    """The work of a pass over chunked data: the overlaps of patches by the rows of one chunk."""
 
-    members: Membership
-    coordinates: FloatArray
-
-
-@dataclass(frozen=True)
-class BlockOverlaps:
-    """The work of a pass over chunked data: the overlaps of patches by the rows of one chunk.
-
-    It holds no row of the sample but those that cover or charts need, so that it stays small.
-    """
-
-    cover: VoronoiCover | ListedCover
+    cover: Cover
     charts: Charts
     origin: FloatArray | float = 0.0  # subtracted from the rows before
 
     def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
-        """Return the overlaps by the rows of a chunk."""
-        return self.overlaps(self.chart(rows, run))
+        return find_overlaps(*self.chart(rows, run), self.charts.n_patches)
 
     def chart(self, rows: Array, run: Run) -> ChartedRows:
         """Return rows in the charts of their patches."""
         rows = dense(rows) - self.origin
         members = self.cover.members(rows, run)
-        return ChartedRows(members, self.charts.coordinates(rows, members, run))
-
-    def overlaps(self, charted: ChartedRows) -> Overlaps:
-        """Return the overlaps by charted rows."""
-        return find_overlaps(charted.members, charted.coordinates, self.charts.n_patches)
+        return members, self.charts.coordinates(rows, members, run)
 
 
 def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[ChartedRows], Overlaps]:
@@ -296,26 +260,25 @@ def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[
 
     Chunks and the order of merging are those of chunked data, so that the overlaps are bit-identical to its.
     """
-    work = BlockOverlaps(atlas.cover, atlas.charts, origin)
+    work = ChunkOverlaps(atlas.cover, atlas.charts, origin)
 
     def block(lo: int, hi: int) -> tuple[ChartedRows, Overlaps]:
         charted = work.chart(X[lo:hi], Run(run.seed, 1))
-        return charted, work.overlaps(charted)
+        return charted, find_overlaps(*charted, atlas.charts.n_patches)
 
-    charted_blocks = run.map(block, run.ranges(len(X), rows_per_block(X.shape[1])), blas=True)
-    total = Pairwise(merged_overlaps)
+    charted_blocks = run.map(block, run.ranges(len(X), rows_per_chunk(X.shape[1])), blas=True)
+    total = TreeReduction(merged_overlaps)
     for _, overlaps in charted_blocks:
         total.add(overlaps)
     return [charted for charted, _ in charted_blocks], total.total()
 
 
-def place_points(charted: list[ChartedRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
+def map_charted_points(charted: list[ChartedRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates (n, r) of charted points, and the disagreement (n,) of their images."""
 
-    def map_chunk(part: ChartedRows) -> tuple[FloatArray, FloatArray]:
-        return place_members(part.members, part.coordinates, stitched)
+    def map_chunk(members: Membership, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        members, entries = at_home(members, stitched)
+        return blend(members, stitched.images(members.patches, f[entries]))
 
-    results = run.map(map_chunk, [(part,) for part in charted])
-    return np.concatenate([coordinates for coordinates, _ in results]), np.concatenate(
-        [disagreement for _, disagreement in results]
-    )
+    coordinates, disagreement = zip(*run.map(map_chunk, charted), strict=True)
+    return np.concatenate(coordinates), np.concatenate(disagreement)

@@ -11,29 +11,24 @@ from manifoldry._core.csgraph import connected_components
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Certificate, FloatArray, IntArray, Stop, Trace
 from manifoldry._numerics.patches.cover import Membership
-from manifoldry._numerics.semidefinite import Placement, place
 from manifoldry._numerics.semidefinite.certificate import PLACEMENT_CLAIM, PLACEMENT_TOL
+from manifoldry._numerics.semidefinite.staircase import Placement, place
 
 MIN_TIGHTNESS = 1e-3
 """Least tightness of a well-conditioned overlap: smallest singular value relative to a typical overlap's."""
 MIN_HINGE_TIGHTNESS = 1e-5
-"""Least tightness of an overlap that connects patches if no better one does: its width is 0.3 % of a typical length,
-which distinguishes the two sides of a hinge in charts of that accuracy."""
+"""Least tightness of an overlap that connects patches if no better one does: 0.3 % of a typical width."""
 
 
 @dataclass(frozen=True)
 class Overlaps:
-    """Pairs of patches that share points, first < second, and the numbers of these.
-
-    ``means`` (E, 2, r) are the means of the shared points in both charts, ``moments`` (E, 2 r, 2 r) the mean products
-    of their coordinates in both charts, about the origin.
-    """
+    """Pairs of patches that share points, first < second, and the numbers of these."""
 
     first: IntArray
     second: IntArray
     counts: IntArray
-    means: FloatArray
-    moments: FloatArray
+    means: FloatArray  # of the coordinates in both charts, (E, 2, r)
+    moments: FloatArray  # mean products of these coordinates, (E, 2 r, 2 r)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -46,8 +41,8 @@ class Overlaps:
     def tightness(self, sizes: IntArray) -> FloatArray:
         """Return the condition of each overlap, between 0 (a hinge) and about 1.
 
-        It is the smallest singular value of the cross-covariance of the shared points, which must have full rank for
-        two patches to lie in one affine subspace (Theorem 1), relative to the largest of a typical overlap.
+        It is the smallest singular value of the cross-covariance of the shared points (Theorem 1: it must have full
+        rank), relative to the largest of a typical overlap.
         """
         r = self.means.shape[2]
         cross = self.moments[:, :r, r:] - self.means[:, 0, :, None] * self.means[:, 1, None, :]
@@ -58,11 +53,11 @@ class Overlaps:
         typical = np.median(values[:, 0]) if len(self) else 1.0
         return np.where(self.counts > rank, least / (typical or 1.0), 0.0)
 
-    def firm(self, sizes: IntArray) -> Array:
+    def well_conditioned(self, sizes: IntArray) -> Array:
         """Return which overlaps are well conditioned."""
         return self.tightness(sizes) >= MIN_TIGHTNESS
 
-    def holding(self, sizes: IntArray) -> Array:
+    def active(self, sizes: IntArray) -> Array:
         """Return which overlaps connect the patches: well-conditioned ones, and thin ones where needed."""
         tightness = self.tightness(sizes)
         well_conditioned = tightness >= MIN_TIGHTNESS
@@ -115,9 +110,9 @@ def shared_entries(members: Membership) -> tuple[IntArray, IntArray]:
     counts = np.bincount(members.points, minlength=members.n_points)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     ones, others = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for many in range(2, int(counts.max(initial=0)) + 1):
-        begin = starts[counts == many]
-        a, b = np.triu_indices(many, 1)
+    for count in range(2, int(counts.max(initial=0)) + 1):
+        begin = starts[counts == count]
+        a, b = np.triu_indices(count, 1)
         ones.append((begin[:, None] + a).ravel())
         others.append((begin[:, None] + b).ravel())
     return np.concatenate(ones), np.concatenate(others)
@@ -130,10 +125,7 @@ def patch_components(overlaps: Overlaps, n_patches: int) -> IntArray:
 
 
 def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
-    r"""Return the matrix of the matching error (5.2) over frames and shifts: blocks L_X, Z and L_G of (5.7).
-
-    :math:`e^2 = \sum_{ij} \frac1{n_{ij}} \sum_x |R_i f_i(x) + t_i - R_j f_j(x) - t_j|^2`.
-    """
+    """Return the matrix of the matching error (5.2) over frames and shifts: blocks L_X, Z and L_G of (5.7)."""
     r = overlaps.means.shape[2]
     E, c = len(overlaps), len(sizes)
     signs = np.concatenate([np.ones(r), -np.ones(r)])
@@ -145,15 +137,8 @@ def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
     blocks[:, 2 * r :, : 2 * r] = blocks[:, : 2 * r, 2 * r :].transpose(0, 2, 1)
     blocks[:, 2 * r :, 2 * r :] = ends[:, None] * ends
     steps = np.arange(r)
-    rows = np.concatenate(
-        [
-            overlaps.first[:, None] * r + steps,
-            overlaps.second[:, None] * r + steps,
-            r * c + overlaps.first[:, None],
-            r * c + overlaps.second[:, None],
-        ],
-        axis=1,
-    )
+    first, second = overlaps.first[:, None], overlaps.second[:, None]
+    rows = np.concatenate([first * r + steps, second * r + steps, r * c + first, r * c + second], axis=1)
     where = (np.repeat(rows, 2 * r + 2, axis=1).ravel(), np.tile(rows, (1, 2 * r + 2)).ravel())
     n_rows = (r + 1) * c
     form = sp.csr_array(sp.coo_array((blocks.ravel(), where), shape=(n_rows, n_rows)))
@@ -162,7 +147,7 @@ def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
     return form if present.all() else sp.csr_array(form[present][:, present])
 
 
-def refuse_apart(n_components: int, disconnected: str) -> None:
+def check_connected_patches(n_components: int, disconnected: str) -> None:
     """Raise an error for a disconnected patch graph, unless components may be drawn side by side."""
     if n_components > 1 and disconnected == "raise":
         raise ValueError(
@@ -172,11 +157,8 @@ def refuse_apart(n_components: int, disconnected: str) -> None:
 
 
 @dataclass(frozen=True)
-class PlacedPatches:
-    """Affine maps of all patches: coordinates f in patch i are mapped to ``f @ frames[i] + shifts[i]``.
-
-    ``frames`` have the shape (c, r, p), ``shifts`` (c, p), ``components`` of the patch graph (c,).
-    """
+class AlignedPatches:
+    """Affine maps ``f @ frames[i] + shifts[i]`` of the coordinates f in patch i, and the component of each patch."""
 
     frames: FloatArray
     shifts: FloatArray
@@ -196,7 +178,7 @@ class PlacedPatches:
 
 
 @dataclass(frozen=True)
-class Stitched(PlacedPatches):
+class Stitched(AlignedPatches):
     """Rigid motions of all patches; the certificate covers all components, the trace the largest."""
 
     certificate: Certificate
@@ -208,8 +190,7 @@ def stitch(
 ) -> Stitched:
     """Minimize the matching error of overlapping patches, each component of the patch graph by itself.
 
-    ``max_rank`` limits the dimensions used; None is as many as the smallest error needs. ``start`` holds initial frames
-    and shifts of all patches (`FrameLayout`); several components start with eigenvectors.
+    None as ``max_rank`` allows the dimensions that the smallest error needs. ``start``: frames and shifts if connected.
     """
     components = patch_components(overlaps, len(sizes))
     counts = np.bincount(components)
@@ -245,20 +226,18 @@ def _place_component(
         if start is not None:
             start = np.concatenate([start[: -len(sizes)], start[-len(sizes) :] / unit])
         placement = place(matching_form(scaled, sizes), sizes, run, max_rank=max_rank, start=start)
-        return replace(placement, shifts=placement.shifts * unit, certificate=_rescaled(placement.certificate, unit**2))
+        certificate, square = placement.certificate, unit**2
+        certificate = replace(
+            certificate,
+            objective=certificate.objective * square,
+            bound=certificate.bound * square,
+            noise=certificate.noise * square,
+            smallest=None if certificate.smallest is None else certificate.smallest * square,
+        )
+        return replace(placement, shifts=placement.shifts * unit, certificate=certificate)
     width = int(sizes[0])
     trivial = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)
     return Placement(np.eye(width)[None], np.zeros((1, width)), trivial, Trace(np.zeros(1), Stop.CONVERGED))
-
-
-def _rescaled(certificate: Certificate, factor: float) -> Certificate:
-    return replace(
-        certificate,
-        objective=certificate.objective * factor,
-        bound=certificate.bound * factor,
-        noise=certificate.noise * factor,
-        smallest=None if certificate.smallest is None else certificate.smallest * factor,
-    )
 
 
 def _unit(overlaps: Overlaps) -> float:
@@ -284,10 +263,7 @@ def joint_certificate(placements: list[Placement]) -> Certificate:
 
 
 def blend(members: Membership, images: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted mean of each point's images, shape (n, p), and their disagreement, shape (n,).
-
-    Disagreement is the root of the weighted mean squared distance of the images from their mean.
-    """
+    """Return the weighted mean (n, p) of each point's images, and their root mean square distance (n,) from it."""
     n = members.n_points
     total = np.bincount(members.points, members.weights, n)
     share = members.weights / total[members.points]

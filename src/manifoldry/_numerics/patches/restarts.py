@@ -14,37 +14,28 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.supervised import supervised_lists
 from manifoldry.graph._operations import join_small_components, symmetrize
-from manifoldry.graph._sample import Sample, Targets
+from manifoldry.graph._sample import NeighborhoodData, Targets
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import short_circuits
 
 MAX_RESTARTED_POINTS = 5000
 """Points up to which "auto" restarts: rolls of 600 points rarely need it, and each restart costs a fit."""
-N_AUTO_INIT = 16
-"""Most fits with "auto": without short circuits, the second fit unfolds most rolls of 300 points."""
+N_AUTO_INIT = 16  # most fits with "auto": without short circuits, the second fit unfolds most rolls of 300 points
 MAX_INCONSISTENCY = 0.01
-"""Largest inconsistency of an unfolded layout: 0.003 to 0.02 on unfolded rolls of 300 points, torn short circuits
-included, and 0.03 to 0.4 on folded ones."""
+"""Largest inconsistency of an unfolded layout: up to 0.02 on unfolded rolls of 300 points, from 0.03 on folded ones."""
 MAX_COMPRESSION = 0.0045
-"""Largest compression of an unfolded layout. On surfaces with known flat coordinates, layouts with a rigid error up to
-0.05 have at most 0.0032, those above 0.1 at least 0.0058. It does not choose restarts: among many layouts one would
-pass that is wrong elsewhere."""
+"""Largest compression of an unfolded layout: 0.0032 for rigid errors up to 0.05, 0.0058 for errors above 0.1."""
 MAX_INCONSISTENCY_RATIO = 0.5
-"""A restart that is still inconsistent replaces the first layout only below this share of its score: on surfaces that
-cannot be laid flat, restarts reach 0.75 to 0.9 and do not preserve neighbors better."""
+"""A restart that is still inconsistent replaces the first layout only below this share of its score."""
 N_HOPELESS_INIT = 7
 """Fits (the first, and two on each kind of graph) after which restarts end if none reached that share."""
 MAX_EDGE_STRETCH = 2.0
 """Stretch of an edge in a layout from which it may be a short circuit that the graph does not show."""
 N_THINNED_NEIGHBORS = 4
 """Neighbors in the thinned graph: short circuits among the nearest three are rare, even on small rolls."""
-N_INCONSISTENCY_POINTS = 1000
-"""Points whose pairwise distances are compared."""
-SCALES = (1.0, 0.8, 1.25, 0.65, 1.5)
-"""Numbers of patches of the restarts, relative to the first fit."""
-SCORE_DIGITS = 6
-"""Decimals of stored scores: differences below some thousandths do not matter."""
-
+N_INCONSISTENCY_POINTS = 1000  # points whose pairwise distances are compared
+SCALES = (1.0, 0.8, 1.25, 0.65, 1.5)  # numbers of patches of the restarts, relative to the first fit
+SCORE_DIGITS = 6  # decimals of stored scores: differences below some thousandths do not matter
 T = TypeVar("T")
 
 
@@ -58,11 +49,8 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Chosen(Generic[T]):
-    """The chosen layout, its graph, its inconsistency score, and the scores of all layouts in order.
-
-    ``agreed``: whether its patches agree with each other. ``compression``: that of its points.
-    """
+class SelectedLayout(Generic[T]):
+    """The chosen layout, its graph and score, the scores of all, whether its patches agree, and its compression."""
 
     layout: T
     graph: NeighborGraph
@@ -84,7 +72,7 @@ def resolve_n_init(n_init: int | Literal["auto"], n_points: int) -> int:
     return n_init
 
 
-def least_contradicted(  # noqa: PLR0913 -- two questions about a layout
+def best_restart(  # noqa: PLR0913 -- two questions about a layout
     first: T,
     make: Callable[[Trial], T],
     coordinates: Callable[[T], FloatArray],
@@ -93,57 +81,43 @@ def least_contradicted(  # noqa: PLR0913 -- two questions about a layout
     n_init: int,
     run: Run,
     agrees: Callable[[T, NeighborGraph], bool] = lambda *_: True,
-) -> Chosen[T]:
+) -> SelectedLayout[T]:
     """Return the first of at most ``n_init`` layouts that is consistent with the points, or the most consistent one.
 
-    The ``first`` was computed on the ``graph`` as it is. Restarts use the graph without its short circuits; in turn
-    also without the edges that the best layout tears, or with fewer neighbors. ``coordinates`` returns those of a
-    layout, ``agrees`` whether its patches agree with each other; if not, it counts as inconsistent.
+    Restarts use the graph without its short circuits; in turn also without the edges that the best layout tears, or
+    with fewer neighbors. A layout whose patches do not agree (``agrees``) counts as inconsistent.
     """
     pruned = short_circuits(graph, run).removed_from(graph) if n_init > 1 else graph
-    measure = Contradiction.of(X, pruned, run)
+    measure = InconsistencyScore.of(X, pruned, run)
 
-    def evaluated(layout: T, trial_graph: NeighborGraph) -> Chosen[T]:
+    def evaluated(layout: T, trial_graph: NeighborGraph) -> SelectedLayout[T]:
         Y = coordinates(layout)
         agreed, compression = agrees(layout, trial_graph), measure.compression(Y)
-        return Chosen(layout, trial_graph, measure(Y), agreed=agreed, compression=compression)
+        return SelectedLayout(layout, trial_graph, measure(Y), agreed=agreed, compression=compression)
 
     original = best = evaluated(first, graph)
     scores = [best.score]
     target = MAX_INCONSISTENCY_RATIO * scores[0]
-    if n_init == 1 or best.unfolded:
-        return _with_scores(best, scores)
-    with run.stage("restarts"), run.stoppable():
-        while not best.unfolded and len(scores) < n_init and run.step(len(scores), n_init):
-            if len(scores) == N_HOPELESS_INIT and best.score > target:
-                break
-            number = len(scores)
-            trial_graph = _restart_graph(number, pruned, coordinates(best.layout))
-            candidate = evaluated(make(Trial(number, trial_graph, SCALES[(number - 1) % len(SCALES)])), trial_graph)
-            scores.append(candidate.score)
-            if candidate.score < best.score:
-                best = candidate
-    # Restarts that are hardly better are not worth another layout than n_init=1 gives.
-    if best.score > target and not best.unfolded:
-        best = original
-    return _with_scores(best, scores)
-
-
-def _restart_graph(number: int, graph: NeighborGraph, Y: FloatArray) -> NeighborGraph:
-    """Return the graph of a restart: the given one, without the edges torn in Y, or with fewer neighbors."""
-    if number % 3 == 1:
-        return graph
-    return without_torn(graph, Y) if number % 3 == 2 else thinned(graph)
-
-
-def _with_scores(best: Chosen[T], scores: list[float]) -> Chosen[T]:
-    """Return the layout with the rounded scores of all."""
+    if n_init > 1 and not best.unfolded:
+        with run.stage("restarts"), run.stoppable():
+            while not best.unfolded and len(scores) < n_init and run.step(len(scores), n_init):
+                number = len(scores)
+                if number == N_HOPELESS_INIT and best.score > target:
+                    break
+                trial_graph = pruned
+                if number % 3 != 1:
+                    trial_graph = thinned(pruned) if number % 3 == 0 else without_torn(pruned, coordinates(best.layout))
+                candidate = evaluated(make(Trial(number, trial_graph, SCALES[(number - 1) % len(SCALES)])), trial_graph)
+                scores.append(candidate.score)
+                best = candidate if candidate.score < best.score else best
+        # Restarts that are hardly better are not worth another layout than n_init=1 gives.
+        best = original if best.score > target and not best.unfolded else best
     return replace(best, scores=tuple(round(score, SCORE_DIGITS) for score in scores))
 
 
 def without_torn(graph: NeighborGraph, Y: FloatArray) -> NeighborGraph:
     """Return the graph without edges stretched by more than `MAX_EDGE_STRETCH` in Y, but for those that connect it."""
-    return _reconnected(graph, edge_ratios(graph, Y) <= MAX_EDGE_STRETCH)
+    return reconnected(graph, edge_ratios(graph, Y) <= MAX_EDGE_STRETCH)
 
 
 def thinned(graph: NeighborGraph) -> NeighborGraph:
@@ -153,12 +127,13 @@ def thinned(graph: NeighborGraph) -> NeighborGraph:
     ranks = np.empty(len(rows), dtype=np.int64)
     ranks[nearest] = np.arange(len(rows)) - graph.indptr[rows[nearest]]
     mask = ranks < N_THINNED_NEIGHBORS
-    return _reconnected(graph, mask | np.isin(rows * n + columns, (columns * n + rows)[mask]))
+    return reconnected(graph, mask | np.isin(rows * n + columns, (columns * n + rows)[mask]))
 
 
-def _reconnected(graph: NeighborGraph, mask: Array) -> NeighborGraph:
-    _, labels = connected_components(graph.with_only(mask).to_sparse(), directed=False)
-    return graph.with_only(mask | (labels[graph.rows()] != labels[graph.indices]))
+def reconnected(graph: NeighborGraph, mask: Array) -> NeighborGraph:
+    """Return the graph with the edges of the mask, and those between the components that they form."""
+    _, labels = connected_components(graph.with_edges_where(mask).to_sparse(), directed=False)
+    return graph.with_edges_where(mask | (labels[graph.rows()] != labels[graph.indices]))
 
 
 def edge_ratios(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
@@ -168,15 +143,14 @@ def edge_ratios(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Contradiction:
+class InconsistencyScore:
     r"""How inconsistent a layout is with the points of a flat surface.
 
     .. math:: \operatorname{mean}_{i<j} \max\Bigl(0, 1 - \frac{|y_i - y_j|}{|x_i - x_j|}\Bigr) +
               \operatorname{mean}_{i \sim j} \min\Bigl(1, \max\Bigl(0, \frac{|y_i - y_j|}{|x_i - x_j|} - 1\Bigr)\Bigr)
 
-    Unfolding never brings two points closer, because a path along a surface is at least as long as the straight line,
-    and it keeps neighbors close. The first term, over pairs in one component of the graph, detects points laid on each
-    other. The second detects torn neighbors; each counts at most 1, because short circuits have to be torn.
+    Unfolding never brings two points of a component closer, and keeps neighbors close. A torn neighbor counts at most
+    1, because short circuits have to be torn.
     """
 
     points: IntArray
@@ -184,7 +158,7 @@ class Contradiction:
     graph: NeighborGraph
 
     @classmethod
-    def of(cls, X: Array, graph: NeighborGraph, run: Run) -> Contradiction:
+    def of(cls, X: Array, graph: NeighborGraph, run: Run) -> InconsistencyScore:
         """Measure at random points, or all."""
         points = np.sort(run.rng("contradictions").permutation(len(X))[:N_INCONSISTENCY_POINTS])
         _, labels = connected_components(graph.to_sparse(), directed=False)
@@ -200,13 +174,9 @@ class Contradiction:
         return sum(float(part.mean()) for part in (shrunk, stretched) if len(part))
 
     def compression(self, Y: FloatArray) -> float:
-        r"""Return by how much pairs are closer together in Y than in the data, as root mean squares.
+        r"""Return by how much pairs are closer together in Y than in the data: a lower bound of the rigid error.
 
         .. math:: \Bigl(\sum_{i<j} \max(0, |x_i - x_j| - |y_i - y_j|)^2 \Big/ \sum_{i<j} |y_i - y_j|^2\Bigr)^{1/2}
-
-        Without noise, flat coordinates z have :math:`|z_i - z_j| \ge |x_i - x_j|`, so that each term is at most
-        :math:`|(z_i - z_j) - (y_i - y_j)|`. The sum of the squares of these, over all pairs, is n times the squared
-        rigid error: the compression is a lower bound of that error relative to the spread of the layout.
         """
         valid = np.isfinite(self.distances)
         spans = pdist(Y[self.points])[valid]
@@ -219,21 +189,16 @@ def shrinkage(X: Array, Y: FloatArray, run: Run) -> float:
     points = np.sort(run.rng("contradictions").permutation(len(X))[:N_INCONSISTENCY_POINTS])
     distances = pdist(np.asarray(X[points], dtype=float))
     distinct = distances > 0
-    if not distinct.any():
-        return 0.0
-    return float(np.maximum(0.0, 1 - pdist(Y[points])[distinct] / distances[distinct]).mean())
+    shrunk = np.maximum(0.0, 1 - pdist(Y[points])[distinct] / distances[distinct])
+    return float(shrunk.mean()) if len(shrunk) else 0.0
 
 
 def sample_graph(
     rows: FloatArray, rule: NeighborRule, targets: Targets | None, run: Run
 ) -> tuple[NeighborGraph, NeighborIndex]:
-    """Return the undirected graph of the rows, with their distances, and its index.
-
-    Targets decide who is a neighbor. Patches do not extend over two classes without an edge between them, as they do
-    not extend over two sheets. Lengths are those of the points.
-    """
+    """Return the undirected graph of the rows and its index; targets decide who is a neighbor, not the lengths."""
     neighbors, index = neighbor_graph(rows, rule, run)
     if targets is None:
         return join_small_components(symmetrize(neighbors), rows, run), index
-    sample = Sample(rows, neighbors, symmetrize(neighbors), index)
+    sample = NeighborhoodData(rows, neighbors, symmetrize(neighbors), index)
     return symmetrize(supervised_lists(sample, targets, run)[1]), index

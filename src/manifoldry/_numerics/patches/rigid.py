@@ -10,38 +10,38 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry._core.arrays import on_host, refuse_blocks
+from manifoldry._core.arrays import check_in_memory, on_host
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.patches.cover import Membership
-from manifoldry._numerics.semidefinite import DistanceConstraints, FrameLayout
+from manifoldry._numerics.semidefinite.frames import FrameLayout
+from manifoldry._numerics.semidefinite.newton import DistanceConstraints
 
-PATCH_RANK_TOL = 1e-7
-"""Singular values of a patch below this share of the largest do not count as dimensions."""
-
+PATCH_RANK_TOL = 1e-7  # singular values of a patch below this share of the largest do not count as dimensions
 ArrayPair = tuple[Any, Any]
 """Members and coordinates of a patch, or pairs of points and their lengths."""
 
 
 @dataclass(frozen=True)
 class RigidPatches:
-    """Patches with their own coordinates :math:`f`: centered, in as many dimensions as the patch fills.
-
-    f (M, r) are those of the entries of ``members``, padded with zeros. They come from given coordinates g of w columns
-    by ``f = (g - middles) @ axes``, with middles of shape (c, w) and axes of shape (c, w, r).
-    """
+    """Patches with their own coordinates f (M, r): centered, in the dimensions that the patch fills, zero beyond."""
 
     members: Membership
     f: FloatArray
     layout: FrameLayout
-    axes: FloatArray
-    middles: FloatArray
+    axes: FloatArray  # (c, w, r): f = (g - middles) @ axes of the given coordinates g (M, w)
+    middles: FloatArray  # (c, w)
 
     @classmethod
     def read(cls, patches: Sequence[ArrayPair]) -> RigidPatches:
         """Check the patches and rotate each to its own axes."""
         ids, given = _checked(patches)
         points = np.concatenate(ids)
-        n = _require_all_listed(points)
+        n, missing = int(points.max()) + 1, np.flatnonzero(np.bincount(points) == 0)
+        if len(missing):
+            raise ValueError(
+                f"{len(missing)} of {n} points are in no patch, the first is {missing[0]}; list every point, or "
+                "renumber those that are."
+            )
         rotated = [_own_axes(coordinates) for coordinates in given]
         sizes = np.array([axes.shape[1] for _, axes, _ in rotated])
         if sizes.max() == 0:
@@ -82,10 +82,7 @@ class RigidPatches:
         return sp.csr_array(mean @ self.images)
 
     def fitted(self, Y: FloatArray, proper: bool) -> FloatArray:
-        """Return the frames and shifts that bring every patch closest to points Y of shape (n, p).
-
-        With ``proper``, patches of dimension p are rotated but not mirrored.
-        """
+        """Return frames and shifts that bring patches closest to points Y (n, p); without reflections if ``proper``."""
         c, p = self.n_patches, Y.shape[1]
         patches, targets = self.members.patches, Y[self.members.points]
         count = np.bincount(patches, minlength=c)
@@ -111,11 +108,7 @@ class RigidPatches:
 
     def part(self, patches: IntArray) -> tuple[RigidPatches, IntArray]:
         """Return a subset of the patches, and the points they have."""
-        new = np.full(self.n_patches, -1)
-        new[patches] = np.arange(len(patches))
-        mask = new[self.members.patches] >= 0
-        points, renumbered = np.unique(self.members.points[mask], return_inverse=True)
-        members = Membership(renumbered, new[self.members.patches[mask]], self.members.weights[mask], len(points))
+        members, points, mask = self.members.part(patches)
         sizes = self.layout.sizes[patches]
         width = int(sizes.max())
         axes = self.axes[patches][:, :, :width]
@@ -166,7 +159,7 @@ def _checked(patches: Sequence[ArrayPair]) -> tuple[list[IntArray], list[FloatAr
     ids: list[IntArray] = []
     given: list[FloatArray] = []
     for number, patch in enumerate(patches):
-        refuse_blocks(patch, "A patch")
+        check_in_memory(patch, "A patch")
         if len(patch) != 2:
             raise ValueError(f"A patch is a pair (members, coordinates); patch {number} has {len(patch)} parts.")
         members, coordinates = np.asarray(patch[0]), np.asarray(on_host(patch[1], "A patch"), dtype=float)
@@ -184,18 +177,6 @@ def _checked(patches: Sequence[ArrayPair]) -> tuple[list[IntArray], list[FloatAr
         ids.append(members.astype(np.int64))
         given.append(coordinates)
     return ids, given
-
-
-def _require_all_listed(points: IntArray) -> int:
-    """Return the number of points; raise an error if some are in no patch."""
-    n_points = int(points.max()) + 1
-    missing = np.flatnonzero(np.bincount(points) == 0)
-    if len(missing):
-        raise ValueError(
-            f"{len(missing)} of {n_points} points are in no patch, the first is {missing[0]}; "
-            "list every point, or renumber those that are."
-        )
-    return n_points
 
 
 def _own_axes(coordinates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -8,83 +8,63 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry._core.csgraph import connected_components
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
+from manifoldry._numerics.extension.components import padded
 from manifoldry._numerics.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry._numerics.patches.charts import Charts, fit_charts, layout_kind
 from manifoldry._numerics.patches.cover import Membership, find_cells
 from manifoldry._numerics.patches.layout import MAX_PATCH_DIMENSION, MIN_ISOMAP_GAIN
 from manifoldry._numerics.patches.overlaps import find_overlaps, stitch
-from manifoldry._numerics.patches.restarts import Contradiction
+from manifoldry._numerics.patches.restarts import InconsistencyScore, reconnected
 from manifoldry._numerics.patches.rigid import RigidPatches
-from manifoldry._numerics.ranks import most_trusted
-from manifoldry._numerics.scaling import landmark_scaling, place_columns, principal_turn
-from manifoldry._numerics.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
-from manifoldry._numerics.semidefinite.barrier_path import Stretched
+from manifoldry._numerics.ranks import most_trustworthy
+from manifoldry._numerics.scaling import embed_from_landmarks, landmark_scaling, principal_rotation
+from manifoldry._numerics.semidefinite.barrier_path import Stretched, StretchOptions, stretch_out
 from manifoldry._numerics.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry._numerics.semidefinite.frames import FrameLayout, Stretch
 from manifoldry._numerics.semidefinite.interior import GramSolution, unfold_gram
+from manifoldry._numerics.semidefinite.pairs import PairDistances
 from manifoldry.graph._geodesics import geodesic_lengths
-from manifoldry.graph._operations import label_pieces
+from manifoldry.graph._operations import label_components
 
 BORDER_PAIR_FACTOR = 3
-"""Distances kept between two tesserae, as a multiple of r squared. With r squared, tesserae are hinges: the stretch
-opens a sector of a cone, with rigid errors of 0.03 to 0.19 instead of 0.01."""
+"""Distances kept between two tesserae, as a multiple of r squared: with fewer, tesserae are hinges."""
 MAX_BORDER_PAIRS = 1500
-"""Most border distances with the default number per border: 12 for each of 100 tesserae would be 3,000 and take ten
-times as long. Hinges matter less where tesserae are many."""
+"""Most border distances with the default number per border; hinges matter less where tesserae are many."""
 MAX_GRAM_LENGTHS = 3000
-"""Border distances and frame entries up to which all Gram matrices are searched: a step factorizes a dense matrix of
-that order. 100 tesserae of a surface have 1,300."""
-
+"""Border distances and frame entries up to which all Gram matrices are searched: the order of dense systems."""
 WIDE_CLAIM = "the stretch in all dimensions (not the layout, which was laid flat after it)"
 WIDE_ERROR_CLAIM = "the squared error of the kept distances in all dimensions (not of the layout, which was laid flat)"
 SURFACE_SLACK, OTHER_SLACK = 1e-3, 1e-2
-"""Half-width of the bands of border distances: for a surface, which 1e-2 would open as few distances do, and for other
-data, whose distances conflict: with 1e-3 trustworthiness on Frey faces is 0.83 instead of 0.88."""
+"""Half-width of the bands of border distances, for a surface and for other data, whose distances conflict."""
 INNER_SLACK_SHARE = 0.998
-"""Share of the slack that the program uses, so that every border distance is still within the slack, for which the
-bound holds, after the frames are made orthonormal to rounding."""
-INNER_TOL_SHARE = 0.5
-"""Share of the tolerance at which the program ends; the rest covers the smaller slack."""
+"""Share of the slack that the program uses, so that orthonormalizing the frames leaves distances within the slack."""
+INNER_TOL_SHARE = 0.5  # share of the tolerance at which the program ends; the rest covers the smaller slack
 N_EXTRA_DIMENSIONS = 2
-"""Most dimensions beyond those of the tesserae, unless `max_rank` is given: 84 tesserae of cities take 7 s with one
-more, 9 with two and 17 with three. Fewer are used where the dual needs no more."""
+"""Most dimensions beyond those of the tesserae, unless `max_rank` is given; fewer where the dual needs no more."""
 MAX_FLAT_ERROR_RATIO = 5.0
-"""Largest error of the border distances of flat tesserae, relative to that in all dimensions: 2 to 4 on noisy unfolded
-rolls, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
-MIN_FLAT_INCONSISTENCY = 0.005
-"""Inconsistency from which tesserae are laid flat: up to 0.004 on rolls and S-curves with little noise, none of which
-improved; 0.01 and more on noisy ones that did."""
+"""Largest error of the border distances of flat tesserae, relative to that in all dimensions: 2 to 4 if unfolded."""
+MIN_FLAT_INCONSISTENCY = 0.005  # Inconsistency from which tesserae are laid flat: surfaces below it did not improve
 MIN_VARIANCE_USED = 1e-4
 """Share of the variance from which a dimension counts in the rank: the central path leaves a little in all."""
 
 
 @dataclass(frozen=True)
 class Tessellation:
-    """Tesserae of given labels and charts, aligned by ``stretched``, with the numbers of pairs kept and stretched.
+    """Tesserae of given labels and charts, aligned by ``stretched``, with the pairs at borders and far pairs."""
 
-    The ``graph`` is that whose edges across borders were kept. ``flat`` has frames and shifts in n_components
-    dimensions, which replace those of ``stretched`` if there are any: see `laid_flat`.
-    """
-
-    graph: NeighborGraph
+    graph: NeighborGraph  # its edges across borders were kept
     labels: IntArray
     tesserae: RigidPatches
     charts: Charts
     stretched: Stretched
-    n_border_pairs: int
-    n_far_pairs: int
-    flat: Stretched | None = None
+    borders: PairDistances
+    far: PairDistances
+    flat: Stretched | None = None  # replaces ``stretched``: see `laid_flat`
 
     @property
-    def residuals(self) -> FloatArray:
-        """Distance of each tessera's points from its chart, relative to its spread."""
-        return self.charts.residuals
-
-    @property
-    def placed(self) -> Stretched:
+    def solution(self) -> Stretched:
         """The tesserae of the layout: laid flat, or in all dimensions of the largest stretch."""
         return self.flat or self.stretched
 
@@ -92,9 +72,9 @@ class Tessellation:
     def notes(self) -> dict[str, Any]:
         """The notes of a fit."""
         return {
-            "border_pairs": self.n_border_pairs,
-            "pairs": self.n_far_pairs,
-            "residuals": self.residuals,
+            "border_pairs": len(self.borders),
+            "pairs": len(self.far),
+            "residuals": self.charts.residuals,
             "patch_components": self.tesserae.f.shape[1],
             "flattened": self.flat is not None,
             "layout": layout_kind(self.charts),
@@ -102,41 +82,32 @@ class Tessellation:
 
     def images(self, n_components: int) -> FloatArray:
         """Return the points in all dimensions used, and at least n_components."""
-        images = np.asarray(self.tesserae.images @ self.placed.V)
-        return np.pad(images, ((0, 0), (0, max(n_components - images.shape[1], 0))))
+        return padded(np.asarray(self.tesserae.images @ self.solution.V), n_components)
 
     def coordinates(self, n_components: int) -> FloatArray:
         """Return the points in their first principal axes."""
-        return principal_turn(self.images(n_components))[0][:, :n_components]
+        return principal_rotation(self.images(n_components))[0][:, :n_components]
 
 
 @dataclass(frozen=True)
 class TessellationOptions:
-    """Options of a tessellation.
-
-    Dimension of the embedding and largest one of tesserae; kind of charts; numbers of distances kept between two
-    tesserae and of all stretched ones; half-width of the bands of kept distances; relative gap at which to stop; and
-    the largest dimension before the projection, if it is limited.
-    """
+    """Dimensions, charts, numbers of pairs and limits of a tessellation."""
 
     n_components: int
-    width: int
-    chart: str
-    n_border_pairs: int | None
-    n_pairs: int
-    slack: float | None
-    tol: float
-    max_rank: int | None
+    width: int  # largest dimension of the charts
+    chart: str  # their kind
+    n_border_pairs: int | None  # pairs kept per border
+    n_pairs: int  # pairs stretched
+    slack: float | None  # half-width of the bands of kept distances
+    tol: float  # relative gap at which to stop
+    max_rank: int | None  # largest dimension before the projection
 
     def slack_of(self, charts: Charts) -> float:
         """Return the half-width of the bands of the border distances."""
         return self.slack if self.slack is not None else SURFACE_SLACK if _of_surface(charts) else OTHER_SLACK
 
     def pairs_per_border(self, graph: NeighborGraph, labels: IntArray, charts: Charts) -> int:
-        """Return the most distances that are kept between two tesserae.
-
-        For data that is not a surface, more would conflict, and lock the tesserae together.
-        """
+        """Return the most distances kept between two tesserae; without a surface more would conflict."""
         if self.n_border_pairs is not None:
             return self.n_border_pairs
         if not _of_surface(charts):
@@ -147,7 +118,7 @@ class TessellationOptions:
         return max(least, min(BORDER_PAIR_FACTOR * least, MAX_BORDER_PAIRS // max(borders, 1)))
 
 
-def place_tesserae(
+def align_tesserae(
     X: FloatArray, graph: NeighborGraph, labels: IntArray, options: TessellationOptions, run: Run
 ) -> Tessellation:
     """Return the tesserae of given labels, aligned with the largest stretch."""
@@ -155,7 +126,9 @@ def place_tesserae(
     borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels, charts))
     far = far_pairs(X, graph, labels, options.n_pairs, run)
     rank = max(options.n_components, tesserae.f.shape[1])
-    few = _count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
+    sizes = tesserae.layout.sizes
+    n_lengths = len(borders) + int((sizes * (sizes + 1) // 2).sum())  # of borders, and of all frames' Gram matrices
+    few = n_lengths <= MAX_GRAM_LENGTHS and options.max_rank is None
     limits = StretchOptions(options.tol, options.slack_of(charts), options.max_rank or rank + N_EXTRA_DIMENSIONS)
     with run.stoppable():
         if not len(borders):
@@ -166,35 +139,32 @@ def place_tesserae(
         if len(borders) and not run.stopped and (not few or stretched.certificate.verdict == "bound only"):
             start = geodesic_start(tesserae, graph, rank, run)
             stretched = tessellate_in_low_rank(tesserae, borders, far, start, limits, run)
-    return Tessellation(graph, labels, tesserae, charts, stretched, len(borders), len(far))
+    return Tessellation(graph, labels, tesserae, charts, stretched, borders, far)
 
 
 def wider_tessellation(
     X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
 ) -> Tessellation:
-    """Return tesserae of the data's dimension, or one of all points (PCA or Isomap) if that preserves neighbors better.
-
-    PCA is preferred if it preserves them as well.
-    """
+    """Return tesserae of the data's dimension, or one of all points (PCA or Isomap): what preserves neighbors best."""
     r, n = options.n_components, len(X)
     width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
     wide = replace(options, width=width, chart="flat")
     one = np.zeros(n, dtype=np.int64)
-    kinds = (one, wide), (_wide_labels(X, graph, width, run), wide), (one, replace(options, chart="isomap"))
-    *candidates, isomap = (place_tesserae(X, graph, labels, tessellation, run) for labels, tessellation in kinds)
-    best = candidates[most_trusted(X, [tessellation.coordinates(r) for tessellation in candidates], run)]
+    count = max(1, min(MAX_WIDE_ROWS // (width + 1), n // (3 * (width + 1))))
+    labels = connected_tesserae(find_cells(X, graph, count, width, run).labels, graph, width + 2)
+    kinds = (one, wide), (labels, wide), (one, replace(options, chart="isomap"))
+    *candidates, isomap = (align_tesserae(X, graph, labels, tessellation, run) for labels, tessellation in kinds)
+    best = candidates[most_trustworthy(X, [tessellation.coordinates(r) for tessellation in candidates], run)]
     pair = [best.coordinates(r), isomap.coordinates(r)]
-    return (best, isomap)[most_trusted(X, pair, run, gain=MIN_ISOMAP_GAIN)]
+    return (best, isomap)[most_trustworthy(X, pair, run, gain=MIN_ISOMAP_GAIN)]
 
 
 def laid_flat(
-    X: FloatArray, tessellation: Tessellation, options: TessellationOptions, measure: Contradiction, run: Run
+    X: FloatArray, tessellation: Tessellation, options: TessellationOptions, measure: InconsistencyScore, run: Run
 ) -> Tessellation:
     """Return the tessellation in n_components dimensions, if it uses more and is more consistent when laid flat.
 
-    Distances across borders conflict where points are noisy. In more dimensions tilted tesserae keep them better, but
-    their projection is too short: by a tenth to a third on noisy rolls. Here the same program is solved in n_components
-    dimensions, from tesserae stitched at their borders.
+    In more dimensions tilted tesserae keep conflicting distances better, but their projection is too short.
     """
     r, slack = options.n_components, options.slack_of(tessellation.charts)
     surface = tessellation.tesserae.f.shape[1] <= r and _of_surface(tessellation.charts)
@@ -203,23 +173,19 @@ def laid_flat(
     score = measure(tessellation.coordinates(r))
     if score < MIN_FLAT_INCONSISTENCY:
         return tessellation
-    max_pairs = options.pairs_per_border(tessellation.graph, tessellation.labels, tessellation.charts)
-    borders = border_pairs(X, tessellation.graph, tessellation.labels, max_pairs)
-    far = far_pairs(X, tessellation.graph, tessellation.labels, options.n_pairs, run)
-    start = _stitched_start(X, tessellation.tesserae, tessellation.charts, tessellation.graph, r, run)
+    tesserae, borders, far = tessellation.tesserae, tessellation.borders, tessellation.far
+    start = _stitched_start(X, tesserae, tessellation.charts, tessellation.graph, r, run)
     if start is None:
         return tessellation
-    limits = StretchOptions(options.tol, slack, r, near=True)
+    limits = StretchOptions(options.tol, slack, r, near_optimum=True)
     with run.stoppable():
-        flat = replace(
-            tessellation, flat=tessellate_in_low_rank(tessellation.tesserae, borders, far, start, limits, run)
-        )
-    fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * tessellation.stretched.error, slack**2)
+        flat = replace(tessellation, flat=tessellate_in_low_rank(tesserae, borders, far, start, limits, run))
+    fits = flat.solution.error <= max(MAX_FLAT_ERROR_RATIO * tessellation.stretched.error, slack**2)
     if not fits or measure(flat.coordinates(r)) >= score:
         return tessellation
     wide = tessellation.stretched
-    stretch, error = replace(wide.certificate, claim=WIDE_CLAIM), wide.error_certificate
-    error = replace(error, claim=WIDE_ERROR_CLAIM)
+    stretch = replace(wide.certificate, claim=WIDE_CLAIM)
+    error = replace(wide.error_certificate, claim=WIDE_ERROR_CLAIM)
     return replace(flat, stretched=replace(wide, certificate=stretch, error_certificate=error))
 
 
@@ -228,23 +194,14 @@ def _of_surface(charts: Charts) -> bool:
     return bool(charts.sizes.any() and np.median(charts.residuals) <= MAX_SURFACE_RESIDUAL)
 
 
-def _count_lengths(tesserae: RigidPatches, borders: PairDistances) -> int:
-    """Return the number of border distances and of entries of all frames' Gram matrices."""
-    sizes = tesserae.layout.sizes
-    return len(borders) + int((sizes * (sizes + 1) // 2).sum())
-
-
 def tessellate(
     tesserae: RigidPatches, borders: PairDistances, far: PairDistances, options: StretchOptions, run: Run
 ) -> Stretched:
     r"""Return the tessellation of maximal variance with border distances kept as well as possible (3.18), in any rank.
 
     Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
-    ``borders`` at one: first with the least error, then the most stretch. The Gram matrix B (3.12) of all frames and
-    shifts is the unknown of `unfold_gram`. Its blocks :math:`R_\ell^\top R_\ell = I` are lengths too, of the rows
-    :math:`e_a` and :math:`(e_a + e_b)/\sqrt2`, which have to be 1. The first tessera is fixed, because all may move
-    together. The certificate is of orthonormal frames in all dimensions; those returned are the nearest in the
-    dimensions that count.
+    ``borders`` at one, over the Gram matrix B (3.12) of all frames and shifts; :math:`R_\ell^\top R_\ell = I` are
+    lengths too (`frame_rows`). The first tessera is fixed, because all may move together.
     """
     layout, images, slack = tesserae.layout, tesserae.images, INNER_SLACK_SHARE * options.slack
     frames, across = frame_rows(layout), borders.matrix(images)
@@ -270,17 +227,12 @@ def tessellate(
 
 
 def tessellate_in_low_rank(
-    tesserae: RigidPatches,
-    borders: PairDistances,
-    far: PairDistances,
-    start: FloatArray,
-    options: StretchOptions,
-    run: Run,
+    tesserae: RigidPatches, borders: PairDistances, far: PairDistances, V: FloatArray, options: StretchOptions, run: Run
 ) -> Stretched:
-    """Return the same for many tesserae, in as many dimensions as the dual needs, up to a maximum."""
+    """Return the same for many tesserae, from V, in as many dimensions as the dual needs, up to a maximum."""
     with one_blas_thread():
         bands = borders.bands(options.slack, tesserae.images)
-        return stretch_out(_mean_stretch(tesserae, far), bands, tesserae.layout, start, options, run)
+        return stretch_out(_mean_stretch(tesserae, far), bands, tesserae.layout, V, options, run)
 
 
 def unstretched(tesserae: RigidPatches, start: FloatArray, tol: float) -> Stretched:
@@ -291,25 +243,22 @@ def unstretched(tesserae: RigidPatches, start: FloatArray, tol: float) -> Stretc
 
 
 def frame_rows(layout: FrameLayout) -> sp.csr_array:
-    r"""Return rows of V whose squared lengths are all 1 if and only if all frames are orthonormal.
-
-    They are row a of a frame, and :math:`(e_a + e_b)/\sqrt2` for two rows.
-    """
+    r"""Return the rows :math:`e_a` and :math:`(e_a + e_b)/\sqrt2` of V, all of length 1 if frames are orthonormal."""
     first, second = [], []
     for _, rows in layout.groups:
         a, b = np.tril_indices(rows.shape[1])
         first.append(rows[:, a].ravel())
         second.append(rows[:, b].ravel())
-    i, j = (np.concatenate(these) if these else np.empty(0, dtype=np.int64) for these in (first, second))
+    i, j = (np.concatenate(part) if part else np.empty(0, dtype=np.int64) for part in (first, second))
     order = np.arange(len(i))
     share = np.where(i == j, 0.5, np.sqrt(0.5))
     entries = (np.concatenate([share, share]), (np.concatenate([order, order]), np.concatenate([i, j])))
     return sp.csr_array(entries, shape=(len(i), layout.n_rows))
 
 
-def _mean_stretch(tesserae: RigidPatches, far: PairDistances) -> PairStretch:
+def _mean_stretch(tesserae: RigidPatches, far: PairDistances) -> Stretch:
     differences = far.matrix(tesserae.images)
-    return PairStretch(sp.csr_array(differences.T @ differences / len(far)))
+    return Stretch(sp.csr_array(differences.T @ differences / len(far)))
 
 
 def _principal(root: FloatArray, images: sp.csr_array) -> tuple[FloatArray, int]:
@@ -332,39 +281,27 @@ def _certificate(
     return Certificate(-stretch, -bound, rank, STRETCH_CLAIM, options.tol, STRETCH_NOISE * stretch, violation)
 
 
-N_TESSERA_LANDMARKS = 30
-"""Landmarks of the Isomap initialization, which need not be accurate."""
+N_TESSERA_LANDMARKS = 30  # landmarks of the Isomap initialization, which need not be accurate
 MAX_WIDE_ROWS = 72
-"""Most tesserae times their unknown rows, if they have the data's dimension: digits in 9 tesserae of 7 dimensions take
-3 s, in 21 they take 19 s."""
+"""Most tesserae times their unknown rows: on digits, 9 tesserae of 7 dimensions take 3 s, 21 take 19 s."""
 
 
 def root_mean_square(X: FloatArray) -> float:
-    """Return the root mean square distance of rows from their mean, the unit of translations.
-
-    Rotations have no unit, so that a program for both depends on that of the data.
-    """
+    """Return the root mean square distance of rows from their mean, the unit of translations."""
     centered = X - X.mean(axis=0)
     largest = float(np.abs(centered).max(initial=0.0))
     return largest * float(np.sqrt(np.square(centered / largest).sum(axis=1).mean())) if largest > 0 else 1.0
 
 
-def held_together(cut: NeighborGraph, graph: NeighborGraph) -> NeighborGraph:
+def reconnected_graph(cut: NeighborGraph, graph: NeighborGraph) -> NeighborGraph:
     """Return the subgraph ``cut``, with the graph's edges between its components if it has several."""
-    n, (count, labels) = graph.n_points, connected_components(cut.to_sparse(), directed=False)
-    if count == 1:
-        return cut
-    mask = np.isin(graph.rows() * n + graph.indices, cut.rows() * n + cut.indices)
-    return graph.with_only(mask | (labels[graph.rows()] != labels[graph.indices]))
+    n = graph.n_points
+    return reconnected(graph, np.isin(graph.rows() * n + graph.indices, cut.rows() * n + cut.indices))
 
 
-def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
-    """Return labels that are all connected on the graph.
-
-    Disconnected clusters are divided; a component of fewer than ``least`` points joins the tessera across its shortest
-    edge.
-    """
-    components, _ = label_pieces(labels, graph)
+def connected_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
+    """Return labels that are all connected on the graph; components of fewer than ``least`` points join a neighbor."""
+    components, _ = label_components(labels, graph)
     small = np.bincount(components) < least
     by_length = np.argsort(graph.lengths, kind="stable")
     rows, columns = graph.rows()[by_length], graph.indices[by_length]
@@ -378,18 +315,8 @@ def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArr
         components = new[components]
 
 
-def _wide_labels(X: FloatArray, graph: NeighborGraph, width: int, run: Run) -> IntArray:
-    """Return labels of few tesserae, each with enough points for ``width`` dimensions."""
-    count = max(1, min(MAX_WIDE_ROWS // (width + 1), len(X) // (3 * (width + 1))))
-    return whole_tesserae(find_cells(X, graph, count, width, run).labels, graph, width + 2)
-
-
 def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, Charts]:
-    r"""Return every tessera in local coordinates :math:`P_\ell`, at most ``width`` of them, and the charts.
-
-    The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9). The tesserae are
-    labeled 0 to c - 1; the ``kind`` of chart is one of `fit_charts`.
-    """
+    """Return the tesserae in at most ``width`` local coordinates, and the charts, of a ``kind`` of `fit_charts`."""
     n, c = len(X), int(labels.max()) + 1
     members = Membership(np.arange(n), labels, np.ones(n), n)
     charts = fit_charts(X, members, c, min(width, X.shape[1]), run, kind=kind)
@@ -399,11 +326,7 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
 
 
 def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> PairDistances:
-    """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
-
-    With more, tesserae could not rotate about their border; if all were close together, they would rotate about that
-    point instead. Coincident points count as a thousandth of the usual distance apart.
-    """
+    """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border."""
     rows, columns = graph.rows(), graph.indices.astype(np.int64)
     across = np.flatnonzero(labels[rows] < labels[columns])
     couple = labels[rows[across]] * (int(labels.max()) + 1) + labels[columns[across]]
@@ -435,10 +358,7 @@ def _spread_out(positions: FloatArray, groups: IntArray, most: int) -> IntArray:
 
 
 def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> PairDistances:
-    """Return pairs of different tesserae whose distances are maximized: no neighbors, about ``most`` random ones.
-
-    If all points are neighbors, all pairs of different tesserae are used.
-    """
+    """Return about ``most`` random pairs of tesserae to pull apart, without neighbors unless all points are."""
     n = len(X)
     if n * (n - 1) // 2 <= most:
         pairs = np.column_stack(np.triu_indices(n, 1))
@@ -450,8 +370,7 @@ def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: 
     neighbors = edges[np.minimum(np.searchsorted(edges, i * n + j), len(edges) - 1)] == i * n + j
     if not neighbors.all():
         i, j = i[~neighbors], j[~neighbors]
-    lengths = np.linalg.norm(X[i] - X[j], axis=1)
-    return PairDistances.of(i, j, lengths, n)
+    return PairDistances.of(i, j, np.linalg.norm(X[i] - X[j], axis=1), n)
 
 
 def geodesic_start(tesserae: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
@@ -460,24 +379,19 @@ def geodesic_start(tesserae: RigidPatches, graph: NeighborGraph, n_components: i
     drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(N_TESSERA_LANDMARKS, n_components + 2)])
     lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
     scaling = landmark_scaling(lengths, landmarks, n_components, run)
-    return tesserae.fitted(place_columns(scaling, lengths, run), proper=False)
+    return tesserae.fitted(embed_from_landmarks(scaling, lengths, run), proper=False)
 
 
 def _stitched_start(
     X: Array, tesserae: RigidPatches, charts: Charts, graph: NeighborGraph, n_components: int, run: Run
 ) -> FloatArray | None:
-    """Return frames and shifts in n_components dimensions of tesserae that share the points at their borders.
-
-    Each end of an edge across a border is a point of both tesserae, in both charts, and these are stitched like the
-    patches of `IPA`. None if that leaves several components.
-    """
+    """Return frames and shifts of tesserae that share border points, stitched as in `IPA`; None if not connected."""
     rows, columns, labels = graph.rows(), graph.indices, tesserae.members.patches
     shared = sp.csr_array((np.ones(len(rows)), (rows, labels[columns])), shape=(len(X), tesserae.n_patches))
     inner = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), shape=shared.shape)
     members = Membership.of_matrix(shared + inner)
     overlaps = find_overlaps(members, charts.coordinates(X, members, run), tesserae.n_patches)
-    stitched = stitch(overlaps[overlaps.holding(charts.sizes)], charts.sizes, run, max_rank=n_components)
+    stitched = stitch(overlaps[overlaps.active(charts.sizes)], charts.sizes, run, max_rank=n_components)
     if stitched.n_components > 1:
         return None
-    Y = stitched.images(labels, tesserae.f)
-    return tesserae.fitted(np.pad(Y, ((0, 0), (0, max(n_components - Y.shape[1], 0)))), proper=False)
+    return tesserae.fitted(padded(stitched.images(labels, tesserae.f), n_components), proper=False)

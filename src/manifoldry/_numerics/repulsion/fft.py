@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 import scipy.fft
@@ -15,6 +16,7 @@ from manifoldry._numerics.repulsion.sums import (
     BarnesHutPotential,
     BarnesHutRepulsion,
     ExactPotential,
+    ExactRepulsion,
     LayoutKernel,
     bounding_box,
     compiled_array,
@@ -26,15 +28,11 @@ from manifoldry._numerics.repulsion.sums import (
 # divided by the splines' transform once for spreading and once for gathering. The result is the spline that
 # interpolates the kernel in both of its arguments. Its gradient is a by-product, so one scalar convolution is enough.
 
-SPLINE_DEGREE = 5
-"""Degree of the B-splines: the number of further nodes that a point touches along each axis."""
-N_GUARD_NODES = 8
-"""Extra nodes per axis: the splines' inverse decays by 0.43 per node, and the kernel has a kink at the end of the
-mesh."""
+SPLINE_DEGREE = 5  # degree of the B-splines: the number of further nodes that a point touches along each axis
+N_GUARD_NODES = 8  # extra nodes per axis: the splines' inverse decays by 0.43 per node
 MIN_WIDTH, MAX_NODES_PER_SIDE = 1e-150, 2**30
 """A width whose square does not underflow, and a number of nodes that is always too large."""
-POINTS_PER_TASK, LINES_PER_TASK, N_BANDS = 8192, 32, 16
-"""For gathering, for a transform, and for spreading."""
+POINTS_PER_TASK, LINES_PER_TASK, N_BANDS = 8192, 32, 16  # for gathering, for a transform, and for spreading
 
 
 class Workspace:
@@ -53,11 +51,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Position of node (0, 0), spacing and size of a regular mesh in the plane.
-
-    ``halves`` are half the lengths of the transforms along both axes. Only fast lengths are used, so a growing layout
-    needs few different sizes.
-    """
+    """Position of node (0, 0), spacing, and half the lengths of the transforms of a regular mesh in the plane."""
 
     corner: tuple[float, float]
     spacing: float
@@ -79,11 +73,6 @@ class Mesh:
         """Nodes along both axes."""
         return self.halves[0] - N_GUARD_NODES, self.halves[1] - N_GUARD_NODES
 
-    @property
-    def size(self) -> int:
-        """Nodes of the doubled mesh."""
-        return 4 * self.halves[0] * self.halves[1]
-
     def positions(self, plane: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Return columns (2, n) in units of cells from the corner."""
         moved = np.subtract(plane, np.array(self.corner)[:, None], out=out)
@@ -95,8 +84,7 @@ class KernelTransform:
     """The Fourier transform of a kernel on a mesh, divided by that of the splines.
 
     It is that of (w - far) / span, where w is the kernel, far its value at the farthest corner and span = 1 - far, so
-    that float32 resolves the variation of the kernel on any mesh. It is even, so a quarter (half + 1, half + 1) is
-    stored.
+    that float32 resolves it on any mesh. It is even, so a quarter (half + 1, half + 1) is stored.
     """
 
     values: FloatArray
@@ -104,13 +92,13 @@ class KernelTransform:
     span: float
 
     @classmethod
-    def of(cls, kernel: LayoutKernel, mesh: Mesh) -> KernelTransform:
-        """Return the transform of ``kernel`` for the spacing and size of ``mesh``."""
-        r, c = (np.arange(half + 1) * mesh.spacing for half in mesh.halves)
+    def of(cls, kernel: LayoutKernel, spacing: float, halves: tuple[int, int]) -> KernelTransform:
+        """Return the transform of ``kernel`` for a mesh of this spacing and size."""
+        r, c = (np.arange(half + 1) * spacing for half in halves)
         drop = kernel.value_minus_one(r[:, None] ** 2 + c**2)
         lowest = float(drop[-1, -1])
         sampled = scipy.fft.dctn(1 - drop / lowest, type=1, overwrite_x=True)
-        for axis, half in enumerate(mesh.halves):
+        for axis, half in enumerate(halves):
             angle = np.pi * np.arange(half + 1) / half
             # The spline at the nodes is (1, 26, 66, 26, 1) / 120.
             spline = (66 + 52 * np.cos(angle) + 2 * np.cos(2 * angle)) / 120
@@ -120,11 +108,7 @@ class KernelTransform:
 
 @dataclass(frozen=True)
 class SortedPoints:
-    """Points in the order of their rows of cells.
-
-    ``order`` (n,) are the indices of the points, ``first`` the first point of each row of cells; ``cell`` and ``part``
-    (n, 2) are the cell of each point and its fraction of the cell.
-    """
+    """Points in the order of their rows of cells: indices, the first of each row, cells and fractions of cells."""
 
     order: IntArray
     first: IntArray
@@ -143,17 +127,14 @@ class SortedPoints:
         return cls(order, first, cell, part)
 
     def spread(self, charges: FloatArray, grid: FloatArray, run: Run) -> None:
-        """Overwrite ``grid`` with the charges spread over its nodes, in float64: a node may sum those of all points.
-
-        Every other band of rows is processed, then the bands between. A band writes only a few rows of the next one, so
-        concurrent bands do not overlap and every node sums in the same order for any number of threads.
-        """
+        """Overwrite ``grid`` with the charges spread over its nodes, in float64: a node may sum those of all points."""
         from manifoldry._numerics.kernels.mesh import spread_charges
 
         grid[:] = 0
         rows = len(self.first) - 1
         bands = run.ranges(rows, max(SPLINE_DEGREE + 1, -(-rows // N_BANDS)))
         tasks = [(self.first[lo], self.first[hi]) for lo, hi in bands]
+        # A band writes a few rows of the next: every other one first, so that nodes always sum in the same order.
         for half in (tasks[::2], tasks[1::2]):
             run.map(lambda lo, hi: spread_charges(self.cell, self.part, charges, self.order, grid, lo, hi), half)
 
@@ -170,16 +151,13 @@ class SortedPoints:
 
 
 def convolve(grid: FloatArray, transform: KernelTransform, mesh: Mesh, run: Run, workspace: Workspace) -> FloatArray:
-    """Return the charges on the nodes convolved with the kernel, in free space.
-
-    Half of the doubled mesh is zero in the input and unused in the output, so those rows are skipped. The rows are
-    split here and not by the transform, so the result does not depend on the number of threads.
-    """
+    """Return the charges on the nodes convolved with the kernel, in free space."""
     (n_rows, _), (tall, wide) = grid.shape, (2 * half for half in mesh.halves)
     waves = workspace("waves", (n_rows, wide // 2 + 1), np.complex64)
     result = workspace("result", (n_rows, wide), np.float32)
     factor = transform.values
 
+    # Half of the doubled mesh is zero before and unused after. Rows are split here, the same for any number of threads.
     def along_rows(lo: int, hi: int) -> None:
         waves[lo:hi] = scipy.fft.rfft(grid[lo:hi].astype(np.float32), wide, axis=1)
 
@@ -200,26 +178,19 @@ def convolve(grid: FloatArray, transform: KernelTransform, mesh: Mesh, run: Run,
     return result
 
 
-MAX_NODES = 2**24
-"""Maximum number of nodes of the doubled mesh: three arrays of float32 of this size take 200 MB."""
+MAX_NODES = 2**24  # maximum number of nodes of the doubled mesh: three arrays of float32 of this size take 200 MB
 MIN_NODE_LIMIT, NODES_PER_POINT = 2**16, 100
-"""Nodes at which a mesh costs as much as a tree: 8 ns per node and 60 ns per point, compared with 1 us per point, or
-4 us for an error of 1e-4."""
+"""Nodes at which a mesh costs as much as a tree: 8 ns per node and 60 ns per point, compared with 1 us per point."""
 N_CHECKED, ERROR_SLACK = 8, 2.0
-"""Points summed exactly as a check, and the factor by which their error may exceed the overall error: 1 % of the
-samples are off by this factor."""
+"""Points summed exactly as a check, and the factor by which their error may exceed the overall error."""
 FAINT_SHARE = 1e-3
 """Share of the largest potential below which potentials are summed exactly: the error of the mesh would dominate."""
-MARGIN_SHARE = 0.1
-"""Margin for new points around a fixed layout, in units of its width."""
+MARGIN_SHARE = 0.1  # margin for new points around a fixed layout, in units of its width
 
 
 @dataclass(frozen=True)
 class FFTPotential:
-    """The potential of a fixed layout, interpolated on a mesh; outside the mesh and below ``faint``, the exact sum.
-
-    It is offset + factor times the spline with the coefficients ``nodes``; ``layout`` computes the exact sum.
-    """
+    """The potential offset + factor * spline of ``nodes``; outside the mesh and below ``faint``, the exact sum."""
 
     mesh: Mesh
     nodes: FloatArray
@@ -234,7 +205,6 @@ class FFTPotential:
             raise ValueError(f"A mesh of {self.mesh.shape} nodes needs as many; got {self.nodes.shape}.")
 
     def __call__(self, positions: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return the potential (m,) and its gradient (m, d) at ``positions`` (m, d)."""
         cell_positions = self.mesh.positions(in_plane(positions.T.astype(np.float64)))
         cells = np.array(self.mesh.shape) - SPLINE_DEGREE
         inside_mesh = np.flatnonzero(((cell_positions >= 0) & (cell_positions < cells[:, None])).all(axis=0))
@@ -263,13 +233,11 @@ def in_plane(columns: FloatArray) -> FloatArray:
 
 
 class FFTRepulsion:
-    """The repulsion of layouts on a line or in the plane, by FFT on a particle mesh.
+    """The repulsion of layouts on a line or in the plane, by FFT on a particle mesh, to a relative ``error``.
 
-    A few points are summed exactly as a check. If they disagree (many points lie within a fraction of a cell, because
-    distant points make the mesh wide), or if a mesh would be slower than a tree, Barnes-Hut is used; ``n_barnes_hut``
-    counts those calls. These decisions depend only on the layout, so results do not depend on earlier calls; the
-    transform of the kernel is cached because a growing layout needs it again. ``error`` is the maximum relative error
-    of the gradient (norm of the difference over the norm).
+    A few points are summed exactly as a check. If they disagree (many points lie within a fraction of a cell), or if a
+    mesh would be slower than a tree, Barnes-Hut is used; ``n_barnes_hut`` counts those calls. These decisions depend
+    only on the layout, so results do not depend on earlier calls.
     """
 
     name = "fft"
@@ -284,12 +252,10 @@ class FFTRepulsion:
         self.min_cells = 24 if error > 1e-3 else 40
         self.nodes_per_point = NODES_PER_POINT * (error / 1e-2) ** -0.3
         self.n_barnes_hut = 0
-        self._transform_of: tuple[float, tuple[int, int]] | None = None
-        self._transform: KernelTransform | None = None
+        self._transform = lru_cache(maxsize=1)(partial(KernelTransform.of, kernel))
         self._workspace = Workspace()
 
     def potential(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> FFTPotential | BarnesHutPotential:
-        """Return the potential of ``charges`` (None: ones) at the rows of ``Y``, for any place."""
         layout = ExactPotential.of(self.kernel, Y, charges)
         solved = self._solve(layout, MARGIN_SHARE, run)
         if solved is not None:
@@ -300,7 +266,6 @@ class FFTRepulsion:
         return self.barnes_hut.potential(Y, charges, run)
 
     def at_points(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return the potential (n,) and its gradient (n, d) at the rows of ``Y``, each without its own term."""
         layout = ExactPotential.of(self.kernel, Y, charges)
         solved = self._solve(layout, 0.0, run)
         if solved is not None:
@@ -324,7 +289,7 @@ class FFTRepulsion:
     def _solve(self, layout: ExactPotential, margin: float, run: Run) -> tuple[SortedPoints, FFTPotential] | None:
         plane, charges = in_plane(layout.columns), layout.charges
         mesh = Mesh.around(plane, self.spacing, self.min_cells, margin)
-        if mesh.size > min(MAX_NODES, MIN_NODE_LIMIT + self.nodes_per_point * len(charges)):
+        if 4 * math.prod(mesh.halves) > min(MAX_NODES, MIN_NODE_LIMIT + self.nodes_per_point * len(charges)):
             return None
         workspace = self._workspace
         positions = mesh.positions(plane, workspace("positions", plane.shape, np.float64))
@@ -332,14 +297,14 @@ class FFTRepulsion:
         largest = float(np.abs(charges).max()) or 1.0
         grid = workspace("grid", mesh.shape, np.float64)
         points.spread((charges / largest).astype(np.float32), grid, run)
-        transform = self._kernel_transform(mesh)
+        transform = self._transform(mesh.spacing, mesh.halves)
         nodes = convolve(grid, transform, mesh, run, workspace)
         offset, factor = transform.far * float(charges.sum()), transform.span * largest
         faint = FAINT_SHARE * (offset + factor * float(nodes.max()))
         return points, FFTPotential(mesh, nodes, offset, factor, faint, layout)
 
-    def _kernel_transform(self, mesh: Mesh) -> KernelTransform:
-        key = (mesh.spacing, mesh.halves)
-        if self._transform is None or self._transform_of != key:
-            self._transform_of, self._transform = key, KernelTransform.of(self.kernel, mesh)
-        return self._transform
+
+Potential = ExactPotential | BarnesHutPotential | FFTPotential
+"""The potential of a fixed layout at any position; picklable."""
+Repulsion = ExactRepulsion | BarnesHutRepulsion | FFTRepulsion
+"""A way to sum the potential of layouts and its gradient."""

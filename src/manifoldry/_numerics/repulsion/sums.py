@@ -19,16 +19,7 @@ class LayoutKernel:
 
     .. math:: w(s) = (1 + s / \nu)^{-(\nu + 1) / 2} \quad\text{(Student)}, \qquad w(s) = e^{-s} \quad\text{(Gaussian)}.
 
-    Parameters
-    ----------
-    dof : float, optional
-        The degrees of freedom :math:`\nu` of Student's t: 1 is t-SNE's kernel, fewer have heavier tails. None is the
-        Gaussian.
-
-    Examples
-    --------
-    >>> float(LayoutKernel.student_t().value(np.float64(3.0)))
-    0.25
+    ``dof`` are the degrees of freedom :math:`\nu`: 1 is t-SNE's kernel, fewer have heavier tails; None is the Gaussian.
     """
 
     dof: float | None = 1.0
@@ -36,16 +27,6 @@ class LayoutKernel:
     def __post_init__(self) -> None:
         if self.dof is not None:
             object.__setattr__(self, "dof", check.number("dof", self.dof, 0.0, open_low=True))
-
-    @classmethod
-    def student_t(cls, dof: float = 1.0) -> LayoutKernel:
-        """Return Student's t with ``dof`` degrees of freedom."""
-        return cls(dof)
-
-    @classmethod
-    def gaussian(cls) -> LayoutKernel:
-        """Return the Gaussian."""
-        return cls(None)
 
     @property
     def compiled(self) -> tuple[bool, float]:
@@ -80,8 +61,7 @@ class LayoutKernel:
         return -s / (1 + s) if self.dof == 1 else np.expm1(-(self.dof + 1) / 2 * np.log1p(s / self.dof))
 
 
-PAIRS_PER_TASK = 500_000
-"""About half a millisecond of work."""
+PAIRS_PER_TASK = 500_000  # about half a millisecond of work
 
 
 @dataclass(frozen=True)
@@ -108,7 +88,7 @@ class ExactPotential:
         return self.without(np.full(len(positions), -1), positions, run)
 
     def without(self, excluded: IntArray, positions: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return potential and gradient at ``positions``, of all points but ``own[i]`` at place i (-1: of all)."""
+        """Return potential and gradient at ``positions``, of all points but ``excluded`` (-1: of all)."""
         from manifoldry._numerics.kernels.all_pairs import sum_all_pairs
 
         points = compiled_array(positions, np.float64)
@@ -124,22 +104,14 @@ class ExactPotential:
 
 @dataclass(frozen=True)
 class ExactRepulsion:
-    """The repulsion summed over all pairs.
-
-    Examples
-    --------
-    >>> Y = np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> phi, grad = ExactRepulsion(LayoutKernel.student_t()).at_points(Y, None, Run(0))
-    >>> phi.tolist(), grad[:, 0].tolist()
-    ([0.5, 0.5], [0.5, -0.5])
-    """
+    """The repulsion summed over all pairs."""
 
     kernel: LayoutKernel
     name = "exact"
     exact = True
 
     def potential(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> ExactPotential:  # noqa: ARG002
-        """Return the potential of ``charges`` (None: ones) at the rows of ``Y``, for any place."""
+        """Return the potential of ``charges`` (None: ones; never negative) at the rows of ``Y``."""
         return ExactPotential.of(self.kernel, Y, charges)
 
     def at_points(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> tuple[FloatArray, FloatArray]:
@@ -164,8 +136,7 @@ def compiled_array(array: Array, dtype: DTypeLike | None = None) -> Array:
 # Barnes-Hut (barnes1986): a far cell of a tree acts as one body, to second order in its size. The kernels have a flat
 # top, so a cell much smaller than that acts as one body on its own points, too.
 
-MAX_LEAF_POINTS = 16
-"""Maximum number of points in a leaf."""
+MAX_LEAF_POINTS = 16  # maximum number of points in a leaf
 GROUPS_PER_TASK, CELLS_PER_TASK = 64, 1024
 MORTON_SPREADS = (
     (32, 0x1F00000000FFFF),
@@ -224,7 +195,6 @@ class BarnesHutPotential:
         self.__dict__.update(vars(BarnesHutPotential.of(state["kernel"], state["angle"], positions, charges, Run(0))))
 
     def __call__(self, positions: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return the potential (m,) and its gradient (m, d) at ``positions`` (m, d)."""
         return _split(self._traverse(in_space(positions), np.arange(len(positions) + 1), False, run), positions)
 
     def at_points(self, Y: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
@@ -270,10 +240,7 @@ def morton_codes(unit: FloatArray) -> IntArray:
 
 @dataclass(frozen=True)
 class BarnesHutRepulsion:
-    """The repulsion of layouts in up to three dimensions, by Barnes-Hut.
-
-    ``error`` is the relative error of the gradient (norm of the difference over the norm) to stay below.
-    """
+    """The repulsion of layouts in up to three dimensions, by Barnes-Hut, to a relative ``error`` of the gradient."""
 
     kernel: LayoutKernel
     error: float = 1e-2
@@ -286,9 +253,7 @@ class BarnesHutRepulsion:
         return 0.48 * (self.error / 1e-2) ** 0.26
 
     def potential(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> BarnesHutPotential:
-        """Return the potential of ``charges`` (None: ones) at the rows of ``Y``, for any place."""
         return BarnesHutPotential.of(self.kernel, self.angle, Y, charges, run)
 
     def at_points(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return the potential (n,) and its gradient (n, d) at the rows of ``Y``, each without its own term."""
         return self.potential(Y, charges, run).at_points(Y, run)

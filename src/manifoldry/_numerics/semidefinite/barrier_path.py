@@ -11,34 +11,23 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, FloatArray, Stop, Trace
 from manifoldry._numerics.semidefinite.certificate import certify_error, certify_stretch, lowest_direction, stretch_dual
 from manifoldry._numerics.semidefinite.frames import Bands, Barrier, FrameLayout, Misfit, Stretch
-from manifoldry._numerics.semidefinite.newton import Damping, Newton, leave_saddle
-from manifoldry._numerics.semidefinite.systems import LengthProblem, NewtonSystem
+from manifoldry._numerics.semidefinite.newton import Damping, LengthProblem, Newton, NewtonSystem, leave_saddle
 
 BARRIER_DAMPING, MAX_HALVINGS = Damping(least=1e-9, most=1e8, growth=4.0, decay=4.0, restart=1e-3), 5
-
 BARRIER_DECAY, BAND_BARRIER_DECAY = 0.1, 0.2
-"""Factor from one barrier parameter to the next: with upper bounds only, and with bands, whose paths are more
-curved."""
-
+"""Factor from one barrier parameter to the next: with upper bounds only, and with bands."""
 MAX_MISFIT_STEPS, MAX_FIRST_STEPS, MAX_WIDE_STEPS = 200, 300, 30
 """Maximum Newton steps: for the misfit, at the first barrier parameter, in bands wider than the last."""
-
 MAX_SADDLES, SADDLE_TOL, FINAL_SADDLE_TOL = 10, 1e-3, 1e-8
 """Maximum number of saddle points to leave at one barrier parameter, and their minimum curvature in units of W."""
-
 MISFIT_SADDLE_TOL = 1e-6
 """Magnitude of a negative eigenvalue of the misfit's dual matrix, relative to its mean entry, that adds a column."""
-
 MAX_WIDTH, WIDTH_DECAY, WIDE_GAP = 0.9, 0.2, 0.3
 """Half-width of the first bands, factor to the next, and the relative gap there as a share of the half-width."""
-
 WIDE_DECREASE_TOL, PATH_DECREASE_TOL = 1e-2, 1e-4
 """Predicted decrease, as a share of the gap, at which Newton's method ends: in bands wider than the last, and in the
 last. At the last barrier parameter it continues to rounding, as the multipliers require."""
-
-START_NOISE = 0.02
-"""Size of further columns of the start, relative to its mean entry."""
-
+START_NOISE = 0.02  # size of further columns of the start, relative to its mean entry
 SHRUNK_LENGTH = 0.9
 """Largest squared length of the start, relative to its upper bound, where there are upper bounds only."""
 
@@ -47,10 +36,9 @@ SHRUNK_LENGTH = 0.9
 class Stretched:
     """Frames and shifts V of the largest stretch.
 
-    Objective and bound of the certificate refer to minus the stretch, its ``violation`` is the largest violation of a
-    band; the trace holds minus the stretch after each stage. ``multipliers`` belong to the distances, ``error`` is the
-    mean squared relative error of the squared distances (3.3). ``error_certificate`` belongs to stage one, half the sum
-    of the squared errors of the lengths at the centers of the bands.
+    Objective and bound of the certificate refer to minus the stretch; the trace holds it after each stage.
+    ``multipliers`` belong to the distances, ``error`` is the mean squared relative error of the squared distances.
+    ``error_certificate`` belongs to stage one, half the sum of the squared errors at the centers of the bands.
     """
 
     V: FloatArray
@@ -63,18 +51,13 @@ class Stretched:
 
 @dataclass(frozen=True)
 class StretchOptions:
-    """Tolerances and limits of `stretch_out`.
-
-    They are the relative gap at which to stop, the half-width of the bands, and the maximum numbers of dimensions and
-    of Newton steps at one barrier parameter. ``near`` means that the start is near the optimum: then the bands have
-    their final width from the first step, because wider ones would lead away from it.
-    """
+    """Tolerances and limits of `stretch_out`; a start ``near_optimum`` has bands of their final width."""
 
     tol: float = 1e-6
     slack: float = 1e-3
     max_rank: int = 5
     max_iter: int = 60
-    near: bool = False
+    near_optimum: bool = False
 
 
 def stretch_out(
@@ -90,7 +73,7 @@ def stretch_out(
     width = start.shape[1]
     V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if bounded_below else width, layout, run))
     objective, nearest = [-stretch.total(V)], V
-    slacks = (_slacks(options.slack) if not options.near else [options.slack]) if bounded_below else [1.0]
+    slacks = (_slacks(options.slack) if not options.near_optimum else [options.slack]) if bounded_below else [1.0]
     fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if bounded_below:
@@ -135,7 +118,12 @@ def _follow_path(
         last = barrier.gap <= options.tol * total
         share = WIDE_DECREASE_TOL if not options.max_rank else 0.0 if last else PATH_DECREASE_TOL
         max_iter = max(MAX_FIRST_STEPS, options.max_iter) if len(objective) == 1 else options.max_iter
-        V, converged = _center(newton, barrier, V, share * barrier.gap, max_iter)
+
+        def small(_: NewtonSystem, decrease: float, level: float = share * barrier.gap) -> bool:
+            return decrease <= level
+
+        result = newton.minimize(LengthProblem(barrier, layout), V, small, max_iter)
+        V, converged = result.V, result.stop is Stop.CONVERGED and not result.stalled
         total = stretch.total(V)
         objective.append(-total)
         if newton.run.stopped:
@@ -143,20 +131,15 @@ def _follow_path(
         moved = None
         if options.max_rank and saddles < MAX_SADDLES:
             tol = FINAL_SADDLE_TOL if last else SADDLE_TOL
-            moved = _off_saddle(barrier, layout, V, widen=V.shape[1] < options.max_rank, tol=tol)
+            tol *= float(stretch.matrix.diagonal().mean()) or 1.0
+            S, widen = stretch_dual(barrier, layout, V)[0], V.shape[1] < options.max_rank
+            moved = _off_saddle(barrier, layout, V, S, tol, centered=stretch.centered, widen=widen)
         if moved is not None:
             V, saddles = moved, saddles + 1
         elif last:
             return V, barrier, converged
         else:
             barrier, saddles = replace(barrier, nu=barrier.nu * decay), 0
-
-
-def _center(newton: Newton, barrier: Barrier, V: FloatArray, level: float, max_iter: int) -> tuple[FloatArray, bool]:
-    """Minimize one barrier function until the predicted decrease is at most ``level``; also return the convergence."""
-    problem = LengthProblem(barrier, newton.layout)
-    result = newton.minimize(problem, V, lambda _, decrease: decrease <= level, max_iter)
-    return result.V, result.stop is Stop.CONVERGED and not result.stalled
 
 
 def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> FloatArray:
@@ -169,10 +152,7 @@ def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> Fl
 
 
 def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float, max_rank: int) -> tuple[FloatArray, Bands]:
-    """Return V with lengths nearest to 1, and bands around 1 if all are within ``slack`` of it, otherwise around these.
-
-    A new column is added, up to the maximum rank, as long as the dual of the misfit has a negative eigenvalue.
-    """
+    """Return V with lengths nearest to 1, in rising rank, and bands around 1 where they fit, or around these."""
     misfit = Misfit(bands)
 
     def fits(V: FloatArray, slack: float) -> bool:
@@ -186,24 +166,15 @@ def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float, max
         V = newton.minimize(LengthProblem(misfit, newton.layout), V, converged, MAX_MISFIT_STEPS).V
         if fits(V, slack) or V.shape[1] >= max_rank or newton.run.stopped:
             break
-        moved = _off_misfit_saddle(misfit, newton.layout, V)
+        laplacian = bands.laplacian(bands.lengths(V) - 1)
+        S = sp.csc_array(laplacian + newton.layout.multipliers(V, -(laplacian @ V)))
+        tol = MISFIT_SADDLE_TOL * (float(np.abs(laplacian.diagonal()).mean()) or 1.0)
+        moved = _off_saddle(misfit, newton.layout, V, S, tol)
         if moved is None:
             break
         V = moved
-    lengths = bands.lengths(V)
-    return V, bands.narrowed(np.ones_like(lengths) if fits(V, slack) else lengths, slack)
-
-
-def _off_misfit_saddle(misfit: Misfit, layout: FrameLayout, V: FloatArray) -> FloatArray | None:
-    """Return V with one more column in which the misfit falls; None where its dual matrix is positive semidefinite."""
-    laplacian = misfit.bands.laplacian(misfit.bands.lengths(V) - 1)
-    S = sp.csc_array(laplacian + layout.multipliers(V, -(laplacian @ V)))
-    lowest, direction = lowest_direction(S, centered=False)
-    if lowest > -MISFIT_SADDLE_TOL * (float(np.abs(laplacian.diagonal()).mean()) or 1.0):
-        return None
-    move = np.zeros((len(V), V.shape[1] + 1))
-    move[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    return leave_saddle(misfit.value, layout, np.pad(V, ((0, 0), (0, 1))), move, 0.25 ** np.arange(10))
+    center = np.ones(len(bands)) if fits(V, slack) else bands.lengths(V)
+    return V, replace(bands, lower=center - slack, upper=center + slack)
 
 
 def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:
@@ -214,17 +185,21 @@ def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:
     return V * np.sqrt(SHRUNK_LENGTH / largest) if largest > SHRUNK_LENGTH else V
 
 
-def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: bool, tol: float) -> FloatArray | None:
-    """Return V moved off a saddle point, along the direction of the most negative curvature of the dual matrix.
-
-    The direction goes into a new column if V may ``widen``, otherwise into the least important one. Returns None if the
-    curvature is above -``tol`` or the barrier function does not fall.
-    """
-    S, _ = stretch_dual(barrier, layout, V)
-    lowest, direction = lowest_direction(S, barrier.stretch.centered)
-    if lowest > -tol * (float(barrier.stretch.matrix.diagonal().mean()) or 1.0):
+def _off_saddle(
+    function: Barrier | Misfit,
+    layout: FrameLayout,
+    V: FloatArray,
+    S: sp.csc_array,
+    tol: float,
+    *,
+    centered: bool = False,
+    widen: bool = True,
+) -> FloatArray | None:
+    """Return V moved along the lowest direction of the dual matrix S, into a new or the least important column."""
+    lowest, direction = lowest_direction(S, centered)
+    if lowest > -tol:
         return None
     flat = np.pad(V, ((0, 0), (0, 1))) if widen else V @ np.linalg.svd(V, full_matrices=False)[2].T
     move = np.zeros_like(flat)
     move[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    return leave_saddle(barrier.value, layout, flat, move, 0.25 ** np.arange(10))
+    return leave_saddle(function.value, layout, flat, move, 0.25 ** np.arange(10))

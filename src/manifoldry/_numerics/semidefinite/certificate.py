@@ -1,8 +1,4 @@
-"""Proven bounds of the optimum: dual matrices, shown to be positive semidefinite by the pivots of a factor.
-
-There is one certificate for each kind of program: `certify_placement` for the smallest quadratic form of rigid patches,
-`certify_stretch` for the largest stretch within bands, `certify_basis` for the same over a few basis functions.
-"""
+"""Proven bounds of the optimum: dual matrices, shown to be positive semidefinite by the pivots of a factor."""
 
 from __future__ import annotations
 
@@ -16,44 +12,29 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from manifoldry._core.values import Certificate, FloatArray
 from manifoldry._numerics.linalg import SymmetricFactor, proven_factor
 from manifoldry._numerics.semidefinite.frames import Bands, Barrier, FrameLayout
-from manifoldry._numerics.semidefinite.systems import AugmentedLagrangian
+from manifoldry._numerics.semidefinite.newton import AugmentedLagrangian
 
+EPS = float(np.finfo(float).eps)
 PLACEMENT_SHIFTS = (1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
 """Shifts of the dual matrix of a placement, tried in turn, in units of the problem."""
-
 PLACEMENT_TOL, PLACEMENT_NOISE = 1e-8, 1e-14
-"""Gap of a placement that counts as proven, and its rounding: the sum of a quadratic form is accurate to about 50 units
-in the last place of its scale."""
-
-EPSILON = float(np.finfo(float).eps)
-
+"""Gap of a placement that counts as proven, and the rounding of its quadratic form, relative to its scale."""
 COMPLEMENTARITY_TOL = 1e-3
-"""Maximum contribution of multipliers times errors of distances to the objective of a placement, in units of its scale
-and of the largest error allowed: with distances the value is not known more accurately."""
-
-STRETCH_NOISE = 1e-12
-"""Rounding of a stretch and of its bound, relative."""
-
+"""Maximum product of multipliers and errors of distances, in units of a placement's scale and of the largest error."""
+STRETCH_NOISE = 1e-12  # rounding of a stretch and of its bound, relative
 PLACEMENT_CLAIM = "the placement of these patches (not that the surface is unfolded)"
 STRETCH_CLAIM = "the stretch with these distances kept"
 ERROR_CLAIM = "the squared error of the kept distances"
 BASIS_CLAIM = "the variance less penalty over these basis functions"
-
 STRETCH_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-10.0, 4.0, 0.5)])
 """The same for a stretch: increase of the bound, as a share of the stretch."""
-
 FRAME_RANK_TOL, STRETCH_RANK_TOL, BASIS_RANK_TOL = 1e-6, 1e-4, 1e-3
 """Singular values, relative to the largest, below which a dimension does not count in the rank."""
-
 EIGENVALUE_MARGIN = 1 + 1e-6
 """Factor on a computed lowest eigenvalue, so that rounding does not hide the pivots that prove it."""
-
 MAX_LAPACK_ROWS, MAX_LAPACK_FRAME_ROWS, MAX_LAPACK_POINTS = 300, 60, 800
 """Maximum numbers of unknowns per column, of frame rows among more unknowns, and of points for LAPACK."""
-
-CLOSE_EIGENVALUE_TOL = 1e-6
-"""Relative tolerance of eigenvalues of an inverse that do not converge to rounding."""
-
+CLOSE_EIGENVALUE_TOL = 1e-6  # relative tolerance of eigenvalues of an inverse that do not converge to rounding
 STRETCH_EIGENVALUE_TOL = 1e-4
 """Relative error of the lowest eigenvalue of a stretch's dual matrix: its eigenvector is only a search direction."""
 
@@ -61,10 +42,7 @@ STRETCH_EIGENVALUE_TOL = 1e-4
 def placement_dual(
     lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray
 ) -> tuple[sp.csc_array, sp.csc_array, FloatArray]:
-    r"""Return :math:`S = A - \Lambda`, the multipliers :math:`\Lambda` of the frames and those of the distances.
-
-    A is the matrix of the Lagrangian. If S is positive semidefinite V is optimal in any number of dimensions.
-    """
+    r"""Return :math:`S = A - \Lambda`, a proof if semidefinite, and the multipliers of frames and distances."""
     multipliers = lagrangian.next_multipliers(V)
     A = lagrangian.matrix(multipliers)
     of_frames = layout.multipliers(V, A @ V)
@@ -74,8 +52,8 @@ def placement_dual(
 def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray) -> Certificate:
     r"""Return how far from the least quadratic form V can be.
 
-    With :math:`S \succeq -\varepsilon` on the frames the dual gives the bound
-    :math:`\operatorname{tr}\Lambda - \varepsilon \sum_i r_i - \sum_e \lambda_e s_e` that no placement goes below.
+    With :math:`S \succeq -\varepsilon` on the frames, no placement goes below
+    :math:`\operatorname{tr}\Lambda - \varepsilon \sum_i r_i - \sum_e \lambda_e s_e`.
     """
     S, of_frames, multipliers = placement_dual(lagrangian, layout, V)
     unit, count = layout.mean_diagonal(lagrangian.quadratic), max(layout.n_frame_rows, 1)
@@ -86,7 +64,9 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
         first = EIGENVALUE_MARGIN * max(float(-lowest[0]), PLACEMENT_SHIFTS[-1] * unit) if len(lowest) else np.inf
         shift = least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
     bound, violation = float(of_frames.trace()) - shift * count, 0.0
-    noise = PLACEMENT_NOISE * unit * count + _form_rounding(lagrangian.quadratic, V)
+    squares, entries = np.square(V), lagrangian.quadratic.multiply(lagrangian.quadratic)
+    # The last term is the rounding of tr(V'AV), with errors of random signs.
+    noise = PLACEMENT_NOISE * unit * count + 2 * EPS * float(np.sqrt(np.sum(squares * (entries @ squares))))
     if lagrangian.distances is not None:
         bound -= float(multipliers @ (lagrangian.distances.squares / lagrangian.distances.units))
         violation = lagrangian.distances.violation(V)
@@ -97,20 +77,8 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
     return Certificate(objective, bound, rank, PLACEMENT_CLAIM, PLACEMENT_TOL, noise, violation, -shift)
 
 
-def _form_rounding(quadratic: sp.csr_array, V: FloatArray) -> float:
-    r"""Return the rounding of :math:`\operatorname{tr}(V^\top A V)`: errors of its terms and sums, as random signs add.
-
-    Shifts of many patches are hundreds of units, and their terms cancel.
-    """
-    squares = np.square(V)
-    return 2 * EPSILON * float(np.sqrt(np.sum(squares * (quadratic.multiply(quadratic) @ squares))))
-
-
 def stretch_dual(barrier: Barrier, layout: FrameLayout, V: FloatArray) -> tuple[sp.csc_array, float]:
-    r"""Return the dual matrix :math:`S = B^\top F B + \Lambda - W` of the barrier's multipliers F, and their bound.
-
-    If S is positive semidefinite no V within the bands has a larger stretch than the bound.
-    """
+    r"""Return :math:`S = B^\top F B + \Lambda - W` of the barrier's multipliers F, and their bound if S >= 0."""
     above, below = barrier.multipliers(V)
     laplacian = barrier.bands.laplacian(above - below)
     lower = np.where(barrier.bands.bounded_below, barrier.bands.lower, 0.0)
@@ -127,8 +95,7 @@ def certify_stretch(
     r"""Return how far from the largest stretch V can be.
 
     Equal multipliers :math:`\eta` are added on all distances and frames until
-    :math:`S + \eta (B^\top B + I_{frames}) \succeq 0` is proven: then no placement within the bands stretches more
-    than the dual's bound, raised by :math:`\eta (\sum_e u_e + \sum_i r_i)`.
+    :math:`S + \eta (B^\top B + I_{frames}) \succeq 0` is proven; they raise the dual's bound.
     """
     S, bound = stretch_dual(barrier, layout, V)
     stretch, bands = barrier.stretch, barrier.bands
@@ -157,7 +124,7 @@ def certify_basis(differences: FloatArray, P: FloatArray, kappa: float, tol: flo
     even = differences.T @ differences
     eigenvalues = scipy.linalg.eigh(lacking, even, eigvals_only=True)
     # Add the accuracy of LAPACK's eigenvalues.
-    raised = float(eigenvalues[-1]) + m * np.finfo(float).eps * float(np.abs(eigenvalues).max())
+    raised = float(eigenvalues[-1]) + m * EPS * float(np.abs(eigenvalues).max())
     multipliers = kappa * errors + max(0.0, raised)
     stretch = float(np.trace(P))
     objective = kappa / 2 * float(errors @ errors) - stretch
@@ -169,11 +136,7 @@ def certify_basis(differences: FloatArray, P: FloatArray, kappa: float, tol: flo
 def lowest_directions(
     S: sp.csc_array, layout: FrameLayout, unit: float, of_frames: sp.csc_array, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lowest eigenvalues of the Schur complement of S on the frames, and their directions.
-
-    Directions have a row for every unknown, including the best shifts for the frames. There are no values if S is not
-    positive definite on the shifts.
-    """
+    """Return the lowest eigenvalues of the Schur complement of S on the frames, and directions; maybe none."""
     k, m = layout.n_frame_rows, layout.n_rows
     if count <= 0:
         return np.empty(0), np.empty((m, 0))
@@ -238,12 +201,7 @@ def lowest_direction(S: sp.csc_array, centered: bool) -> tuple[float, FloatArray
 def _largest_of_inverse(
     solve: Callable[[FloatArray], FloatArray], n: int, count: int, tol: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest eigenpairs of the inverse of a nearly singular matrix.
-
-    ARPACK is used instead of `manifoldry._numerics.eigen` because such an inverse is symmetric only to 1e-9 of its
-    norm, so that residuals of 1e-10 are impossible. At a tolerance of 1e-8 `largest` took 32 ms for 4 pairs of order
-    1,020, ARPACK 8 ms.
-    """
+    """Return the largest eigenpairs of an inverse by ARPACK: it is too unsymmetric, by 1e-9, for `eigen.largest`."""
     # A fixed start keeps the answer the same from run to run.
     start = np.random.default_rng(0).standard_normal(n)
     operator = LinearOperator((n, n), matvec=solve, dtype=float)
@@ -274,9 +232,7 @@ def ground(layout: FrameLayout, unit: float) -> sp.dia_array:
 
 ERROR_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-12.0, 1.0, 0.5)])
 """Multipliers added to those of an error (the relative errors of squared lengths), tried in turn."""
-
-ERROR_SHARE = 1e-3
-"""Accuracy of the lengths of smallest error, as a share of the slack."""
+ERROR_SHARE = 1e-3  # accuracy of the lengths of smallest error, as a share of the slack
 
 
 def error_certificate(error: float, bound: float, n_lengths: int, rank: int, tol: float, noise: float) -> Certificate:
@@ -288,11 +244,9 @@ def error_certificate(error: float, bound: float, n_lengths: int, rank: int, tol
 def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) -> Certificate:
     r"""Return how far the centers c of the bands, lengths of V, can be from the least squared error of lengths 1.
 
-    The dual of :math:`\min \tfrac12 \sum_e (l_e - 1)^2` over all :math:`A \succeq 0` with identity blocks for frames is
+    The dual of :math:`\min \tfrac12 \sum_e (l_e - 1)^2` over :math:`A \succeq 0` with identity blocks for frames is
     :math:`\max -\sum_e (u_e + u_e^2 / 2) - \operatorname{tr} \Lambda` with
-    :math:`B^\top \operatorname{diag}(u) B + \Lambda \succeq 0`, and :math:`u = c - 1` is optimal where c is. Equal
-    multipliers :math:`\eta` are added, and :math:`\eta I` to those of frames, until pivots prove the sum to be positive
-    semidefinite.
+    :math:`B^\top \operatorname{diag}(u) B + \Lambda \succeq 0`; :math:`u = c - 1` is raised until that is proven.
     """
     rank = int(np.linalg.matrix_rank(V, rtol=FRAME_RANK_TOL))
     bounded = bands.bounded_below

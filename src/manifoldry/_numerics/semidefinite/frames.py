@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,9 +15,9 @@ from manifoldry._core.values import Array, FloatArray, IntArray
 class FrameLayout:
     r"""Which rows of the unknowns V belong to which patch.
 
-    Patch i has :math:`r_i` rows :math:`R_i^\top` with :math:`R_i^\top R_i = I`, its frame; below the frames of all
-    patches it has one free row :math:`t_i^\top`, its shift. Its point f goes to :math:`R_i f + t_i`. ``sizes`` are the
-    dimensions :math:`r_i` of the patches; 0 for an individual point, which has only a shift.
+    Patch i has :math:`r_i` orthonormal rows :math:`R_i^\top`, its frame; below the frames of all patches it has one
+    free row :math:`t_i^\top`, its shift. Its point f goes to :math:`R_i f + t_i`. ``sizes`` are the dimensions
+    :math:`r_i`; 0 for an individual point.
     """
 
     def __init__(self, sizes: IntArray) -> None:
@@ -27,11 +27,6 @@ class FrameLayout:
         self.n_frame_rows = int(self.offsets[-1])
         self.n_rows = self.n_frame_rows + self.n_patches
         self.max_size = int(self.sizes.max(initial=0))
-
-    @classmethod
-    def of_points(cls, n_points: int) -> FrameLayout:
-        """Build for individual points."""
-        return cls(np.zeros(n_points, dtype=np.int64))
 
     @cached_property
     def groups(self) -> list[tuple[IntArray, IntArray]]:
@@ -65,17 +60,12 @@ class FrameLayout:
 
     def multipliers(self, V: FloatArray, G: FloatArray) -> sp.csc_array:
         r"""Return the block diagonal :math:`\Lambda_i = \mathrm{sym}(G_i V_i^\top)`, zero for the shifts."""
-        rows, columns, entries = [], [], []
-        for _, frame_rows in self.groups:
-            blocks = _symmetric(G[frame_rows] @ V[frame_rows].transpose(0, 2, 1))
-            rows.append(np.broadcast_to(frame_rows[:, :, None], blocks.shape).ravel())
-            columns.append(np.broadcast_to(frame_rows[:, None, :], blocks.shape).ravel())
-            entries.append(blocks.ravel())
+        parts = [_flat(rows, rows, _symmetric(G[rows] @ V[rows].transpose(0, 2, 1))) for _, rows in self.groups]
         shape = (self.n_rows, self.n_rows)
-        if not entries:
+        if not parts:
             return sp.csc_array(shape)
-        where = (np.concatenate(rows), np.concatenate(columns))
-        return sp.csc_array(sp.coo_array((np.concatenate(entries), where), shape=shape))
+        entries, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return sp.csc_array(sp.coo_array((entries, (rows, columns)), shape=shape))
 
     def split(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the frames, padded with zeros to shape (c, max_size, p), and the shifts of shape (c, p)."""
@@ -93,48 +83,34 @@ def _symmetric(blocks: FloatArray) -> FloatArray:
     return (blocks + blocks.transpose(0, 2, 1)) / 2
 
 
+def _flat(rows: IntArray, columns: IntArray, blocks: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return the entries of blocks (c, a, b), their rows, given as (c, a), and their columns, given as (c, b)."""
+    every_row = np.broadcast_to(rows[:, :, None], blocks.shape)
+    return blocks.ravel(), every_row.ravel(), np.broadcast_to(columns[:, None, :], blocks.shape).ravel()
+
+
 # The stretch <V, W V> is maximized: a positive semidefinite form W of the rows of V.
 
 
 @dataclass(frozen=True)
-class Variance:
-    """The total variance of n points (weinberger2006): W = I - 11'/n, kept as I because steps are centered."""
-
-    n_points: int
-    centered = True
-
-    @property
-    def matrix(self) -> sp.csr_array:
-        """The identity."""
-        return sp.eye_array(self.n_points, format="csr")
-
-    def times(self, V: FloatArray) -> FloatArray:
-        """Return V about its mean."""
-        return V - V.mean(axis=0)
-
-    def total(self, V: FloatArray) -> float:
-        """Return the sum of squared distances from the mean."""
-        return float(np.vdot(V, self.times(V)))
-
-
-@dataclass(frozen=True)
-class PairStretch:
-    """A weighted sum of squared distances of pairs, or any other form W >= 0 that does not change with shifts."""
+class Stretch:
+    """A form W >= 0 that does not change with shifts, as a sparse matrix that equals it on all (or centered) V."""
 
     matrix: sp.csr_array
-    centered = False
+    centered: bool = False
+
+    @classmethod
+    def variance(cls, n_points: int) -> Stretch:
+        """Return the total variance of points (weinberger2006): W = I - 11'/n, kept as I because steps are centered."""
+        return cls(sp.eye_array(n_points, format="csr"), centered=True)
 
     def times(self, V: FloatArray) -> FloatArray:
         """Return W V."""
-        return np.asarray(self.matrix @ V)
+        return V - V.mean(axis=0) if self.centered else np.asarray(self.matrix @ V)
 
     def total(self, V: FloatArray) -> float:
         """Return the stretch <V, W V>."""
         return float(np.vdot(V, self.times(V)))
-
-
-Stretch = Variance | PairStretch
-"""A form with a sparse ``matrix`` that equals W: on all V, or on V whose mean is zero where it is ``centered``."""
 
 
 # An orthonormal basis of the tangent space of frames and shifts, and Newton's matrix in it.
@@ -149,23 +125,20 @@ def tangent_basis(layout: FrameLayout, V: FloatArray) -> sp.csr_array:
     r"""Return an orthonormal basis of the tangent space at V, shape (n_rows * p, dimension), V taken row by row.
 
     The tangents of a frame are :math:`\Omega V_i + W V_i^\perp` with skew :math:`\Omega`; a shift is free. The columns
-    of a patch are adjacent, its frame's before its shift's, so that Newton's matrix has the pattern of the patch graph.
+    of a patch are adjacent, so that Newton's matrix has the pattern of the patch graph.
     """
     p = V.shape[1]
     first = np.concatenate([[0], np.cumsum(tangent_dimensions(layout, p))])
-    rows, columns, entries = [], [], []
+    parts = []
     for patches, frame_rows in layout.groups:
         blocks = _frame_tangents(V[frame_rows])
-        flat = (frame_rows[:, :, None] * p + np.arange(p)).reshape(len(patches), -1)
-        columns_here = first[patches][:, None] + np.arange(blocks.shape[2])
-        rows.append(np.broadcast_to(flat[:, :, None], blocks.shape).ravel())
-        columns.append(np.broadcast_to(columns_here[:, None, :], blocks.shape).ravel())
-        entries.append(blocks.ravel())
-    rows.append(layout.n_frame_rows * p + np.arange(layout.n_patches * p))
-    columns.append((first[1:, None] - p + np.arange(p)).ravel())
-    entries.append(np.ones(layout.n_patches * p))
-    positions = (np.concatenate(rows), np.concatenate(columns))
-    basis = sp.csr_array((np.concatenate(entries), positions), shape=(layout.n_rows * p, int(first[-1])))
+        flat_rows = (frame_rows[:, :, None] * p + np.arange(p)).reshape(len(patches), -1)
+        parts.append(_flat(flat_rows, first[patches][:, None] + np.arange(blocks.shape[2]), blocks))
+    shifts = np.arange(layout.n_patches * p)
+    shift_columns = (first[1:, None] - p + np.arange(p)).ravel()
+    parts.append((np.ones(len(shifts)), layout.n_frame_rows * p + shifts, shift_columns))
+    entries, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    basis = sp.csr_array((entries, (rows, columns)), shape=(layout.n_rows * p, int(first[-1])))
     basis.eliminate_zeros()
     return basis
 
@@ -188,12 +161,6 @@ def _frame_tangents(frames: FloatArray) -> FloatArray:
     return np.stack(tangents, axis=2) if tangents else np.zeros((c, r * p, 0))
 
 
-def reduced(matrix: sp.csr_array, basis: sp.csr_array, p: int) -> sp.csc_array:
-    """Return a matrix that acts on each of the p columns of V, in the basis of the tangent space."""
-    expanded = sp.kron(matrix, sp.eye_array(p), format="csr")
-    return sp.csc_array(basis.T @ (expanded @ basis))
-
-
 def reduced_outer_products(
     differences: sp.csr_array, ends: FloatArray, weights: FloatArray, basis: sp.csr_array
 ) -> sp.csc_array:
@@ -210,16 +177,15 @@ def reduced_outer_products(
 
 # Squared distances kept within bands by a logarithmic barrier, and their least-squares misfit.
 
-MIN_DENSE_SHARE = 0.5
-"""Share of nonzero entries above which a dense product is faster; combinations of landmarks have only nonzeros."""
+MIN_DENSE_SHARE = 0.5  # share of nonzero entries above which a dense product is faster
 
 
 @dataclass(frozen=True)
 class Bands:
     """Squared lengths :math:`|b_e V|^2` that must stay between two bounds, their band.
 
-    Row e of ``differences`` is the difference of two points, divided by the target distance, as a combination of the
-    rows of V. ``lower`` is minus infinity if there is no lower bound.
+    Row e of ``differences`` is the difference of two points over the target distance, as a combination of rows of V.
+    ``lower`` is minus infinity if there is no lower bound.
     """
 
     differences: sp.csr_array
@@ -233,11 +199,6 @@ class Bands:
     def bounded_below(self) -> Array:
         """Which lengths have a lower bound."""
         return np.isfinite(self.lower)
-
-    @property
-    def n_bounds(self) -> int:
-        """Number of finite bounds."""
-        return len(self) + int(self.bounded_below.sum())
 
     def lengths(self, V: FloatArray) -> FloatArray:
         """Return the squared relative lengths."""
@@ -280,16 +241,12 @@ class Bands:
         shape = (p * form.shape[0], p * form.shape[1])
         return sp.csr_array(sp.bsr_array(blocks, shape=shape) + sp.bsr_array(alike, shape=shape))
 
-    def narrowed(self, center: FloatArray, slack: float) -> Bands:
-        """Return bands of half-width ``slack`` about ``center``."""
-        return replace(self, lower=center - slack, upper=center + slack)
-
 
 class LengthDerivatives(NamedTuple):
-    """Derivatives of a function of squared lengths at V.
+    """Derivatives of a function of squared lengths at V; ``centered`` if they hold for centered V only.
 
-    They are half the gradient; the part of half the Hessian that acts on each column; the weights of the outer products
-    of the lengths' gradients, its other part; and whether they hold for centered V only.
+    They are half the gradient, the part of half the Hessian that acts on each column, and the weights of the outer
+    products of the lengths' gradients, its other part.
     """
 
     gradient: FloatArray
@@ -302,9 +259,8 @@ class LengthDerivatives(NamedTuple):
 class Barrier:
     r"""The barrier function :math:`-\langle V, W V\rangle - \nu \sum_e [\log(u_e - l_e) + \log(l_e - o_e)]`.
 
-    It is convex in :math:`A = V V^\top`. The multipliers of the bounds are :math:`\nu/(u - l)` and
-    :math:`\nu/(l - o)`; at its minimum they prove that the stretch is within :math:`\nu` times the number of bounds of
-    the largest.
+    It is convex in :math:`A = V V^\top`. At its minimum the multipliers :math:`\nu/(u - l)` and :math:`\nu/(l - o)`
+    prove that the stretch is within :math:`\nu` times the number of bounds of the largest.
     """
 
     stretch: Stretch
@@ -326,7 +282,6 @@ class Barrier:
         return self.nu / (self.bands.upper - lengths), self.nu / (lengths - self.bands.lower)
 
     def derivatives(self, V: FloatArray) -> LengthDerivatives:
-        """Return the derivatives of the barrier function."""
         above, below = self.multipliers(V)
         laplacian = self.bands.laplacian(above - below)
         gradient = laplacian @ V - self.stretch.times(V)
@@ -336,7 +291,7 @@ class Barrier:
     @property
     def gap(self) -> float:
         """Maximum distance of the stretch from the largest, at the minimum of the barrier function."""
-        return self.nu * self.bands.n_bounds
+        return self.nu * (len(self.bands) + int(self.bands.bounded_below.sum()))
 
 
 @dataclass(frozen=True)
@@ -346,7 +301,6 @@ class Misfit:
     bands: Bands
 
     def value(self, V: FloatArray) -> float:
-        """Return half the sum of squared errors."""
         return float(np.square(self.bands.lengths(V) - 1).sum()) / 2
 
     def derivatives(self, V: FloatArray) -> LengthDerivatives:

@@ -10,40 +10,23 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Certificate, FloatArray
-from manifoldry._numerics.linalg import (
-    cholesky,
-    dense_array,
-    factor_lower,
-    inverse_of,
-    lowest_between,
-    product,
-    solve_factored,
-)
+from manifoldry._numerics import linalg
 
-STEP_SHARE = 0.05
-"""Relative error of a step to the boundary of the cone, on the safe side."""
-
+STEP_SHARE = 0.05  # relative error of a step to the boundary of the cone, on the safe side
 ROUNDING_LIFTS = (4.0, 400.0, 40_000.0)
-"""Multiples of the expected rounding by which the diagonal of Newton's matrix is raised, in turn: without it the matrix
-may be indefinite, with too much of it steps miss their target."""
-
+"""Multiples of the expected rounding by which the diagonal of Newton's matrix is raised until it is definite."""
 N_DESIGN_UPDATES = 5
 """Updates of the start's multipliers; five bring the lengths of 90 of 100 pairs on a roll to within 20 %."""
-
 MIN_DESIGN_FACTOR = 1e-3
 """Minimum factor of an update: rounding can make the length of a distant point zero or negative."""
-
 ROWS_PER_TASK = 128
 
 
 class GramOperator:
-    """The rows b_e and the form W on n points, and the basis Q of the directions that the Gram matrix may use.
-
-    Matrices of order m are in the coordinates of the basis: A is that of Q A Q'.
-    """
+    """The rows b_e and the form W on n points, and the basis Q of the directions of the Gram matrix Q A Q'."""
 
     def __init__(self, differences: Any, stretch: FloatArray, basis: Any, run: Run) -> None:
-        self.B: Any = _csr(differences) if sp.issparse(differences) else np.asarray(differences, dtype=float)
+        self.B = _csr(differences)
         self.basis, self.run, self.stretch = basis, run, np.asarray(stretch, dtype=float)
         self.n_lengths = differences.shape[0]
         self.order = self.B.shape[1] if basis is None else basis.shape[1]
@@ -52,103 +35,72 @@ class GramOperator:
         self._buffers: dict[Any, FloatArray] = {}
 
     def rooted(self, root: FloatArray) -> GramOperator:
-        """Return the same program in the coordinates of a root (m, m) of the Gram matrix.
-
-        In them A is the identity and S has eigenvalues near the barrier parameter, so there is less cancellation in S,
-        a small difference of large matrices.
-        """
+        """Return the program in the coordinates of a root (m, m) of A, where there is less cancellation in S."""
         turned = GramOperator(self.B, self.stretch, self.on_points(root), self.run)
         turned._buffers = self._buffers
         return turned
 
-    def without_stretch(self) -> GramOperator:
-        """Return the operator with W = 0."""
-        return GramOperator(self.B, np.zeros_like(self.stretch), self.basis, self.run)
-
     def laplacian(self, multipliers: FloatArray) -> Any:
-        """Return Q' B' diag(u) B Q, sparse where B is and there is no basis."""
-        if not sp.issparse(self.B):
-            return self._restricted(product(self.B.T, multipliers[:, None] * self.B, self.run))
+        """Return Q' B' diag(u) B Q, sparse if there is no basis."""
         data = self.B.data * np.repeat(multipliers, np.diff(self.B.indptr))
         weighted = sp.csr_array((data, self.B.indices, self.B.indptr), shape=self.B.shape)
         matrix = sp.csr_array(self.B.T @ weighted)
         return matrix if self.basis is None else self._restricted(matrix)
 
-    def ends(self, points: FloatArray) -> FloatArray:
-        """Return B X of a matrix with a row per point."""
-        return np.asarray(product(self.B, points, self.run))
-
     def paired(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return b_e X Y' b_e' of matrices with a row per point."""
-        if not sp.issparse(self.B):
-            return np.einsum("em,em->e", product(self.B, one, self.run), product(self.B, other, self.run))
         from manifoldry._numerics.kernels.rank_one import pair_rows
 
-        values, one, other = np.empty(self.n_lengths), _plain(one), _plain(other)
-
-        def work(lo: int, hi: int) -> None:
-            pair_rows(self.B.indptr, self.B.indices, self.B.data, one, other, values, lo, hi)
-
-        self.run.map(work, self.run.ranges(self.n_lengths, ROWS_PER_TASK))
+        one, other = np.ascontiguousarray(one, dtype=float), np.ascontiguousarray(other, dtype=float)
+        values = np.empty(self.n_lengths)
+        arguments = self.B.indptr, self.B.indices, self.B.data, one, other, values
+        self.run.map(lambda lo, hi: pair_rows(*arguments, lo, hi), self.run.ranges(self.n_lengths, ROWS_PER_TASK))
         return values
 
     def forms(self, matrix: FloatArray) -> FloatArray:
         """Return b_e G b_e', G in the coordinates of the basis."""
         if self.basis is not None:
-            return self.paired(product(self.basis, matrix.astype(float), self.run), self.basis)
+            return self.paired(linalg.product(self.basis, matrix.astype(float), self.run), self.basis)
         return self.point_forms(matrix)
 
     def point_forms(self, matrix: FloatArray) -> FloatArray:
         """Return b_e G b_e', G among points."""
-        if not sp.issparse(self.B):
-            return np.einsum("em,em->e", product(self.B, matrix, self.run), self.B)
         from manifoldry._numerics.kernels.rank_one import form_rows
 
         values = np.empty(self.n_lengths)
-        form_rows(self.B.indptr, self.B.indices, self.B.data, _plain(matrix), values)
+        form_rows(self.B.indptr, self.B.indices, self.B.data, np.ascontiguousarray(matrix, dtype=float), values)
         return values
 
     def multiplied_forms(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return the lower triangle of the entrywise product of B G B' and B H B', in memory used by the next call."""
+        from manifoldry._numerics.kernels.rank_one import multiply_forms
+
         if one.dtype not in self._buffers:
             self._buffers.clear()
             # Zeros above the diagonal, because uninitialized memory may hold NaN.
             self._buffers[one.dtype] = np.zeros((self.n_lengths, self.n_lengths), one.dtype)
         out = self._buffers[one.dtype]
-        if sp.issparse(self.B):
-            from manifoldry._numerics.kernels.rank_one import multiply_forms
-
-            indptr, indices, data = self.B.indptr, self.B.indices, self.B.data.astype(one.dtype)
-
-            def work(lo: int, hi: int) -> None:
-                multiply_forms(indptr, indices, data, one, other, out, lo, hi)
-        else:
-            rows = self.B.astype(one.dtype)
-
-            def work(lo: int, hi: int) -> None:
-                ends = np.ascontiguousarray(rows[:hi].T)
-                np.matmul(rows[lo:hi] @ one, ends, out=out[lo:hi, :hi])
-                out[lo:hi, :hi] *= (rows[lo:hi] @ other) @ ends
-
-        self.run.map(work, self.run.ranges(self.n_lengths, ROWS_PER_TASK), blas=True)
+        arguments = self.B.indptr, self.B.indices, self.B.data.astype(one.dtype), one, other, out
+        ranges = self.run.ranges(self.n_lengths, ROWS_PER_TASK)
+        self.run.map(lambda lo, hi: multiply_forms(*arguments, lo, hi), ranges, blas=True)
         return out
 
     def on_points(self, root: FloatArray) -> FloatArray:
         """Return Q T."""
-        return root if self.basis is None else product(self.basis, root, self.run)
+        return root if self.basis is None else linalg.product(self.basis, root, self.run)
 
     def spread(self, matrix: FloatArray) -> FloatArray:
         """Return Q G Q'."""
         if self.basis is None:
             return matrix
         basis = self.basis.astype(matrix.dtype)
-        return product(product(basis, matrix, self.run), basis.T, self.run)
+        return linalg.product(linalg.product(basis, matrix, self.run), basis.T, self.run)
 
     def _restricted(self, matrix: Any) -> FloatArray:
         """Return Q' G Q."""
         if self.basis is None:
-            return np.ascontiguousarray(dense_array(matrix))
-        return _symmetric(product(self.basis.T, product(matrix, self.basis, self.run), self.run))
+            return np.ascontiguousarray(linalg.dense_array(matrix))
+        return _symmetric(linalg.product(self.basis.T, linalg.product(matrix, self.basis, self.run), self.run))
 
 
 @dataclass(frozen=True)
@@ -167,29 +119,26 @@ class Iterate:
     @classmethod
     def at(cls, operator: GramOperator, multipliers: FloatArray, gram: FloatArray) -> Iterate:
         """Return the iterate; raises `numpy.linalg.LinAlgError` unless both matrices are positive definite."""
-        dual = dense_array(operator.laplacian(multipliers)) - operator.W
-        root, dual_root = cholesky(gram), cholesky(dual)
+        dual = linalg.dense_array(operator.laplacian(multipliers)) - operator.W
+        root, dual_root = linalg.cholesky(gram), linalg.cholesky(dual)
         points = operator.on_points(root)
         stretch = float(np.vdot(operator.W, gram))
         return cls(multipliers, gram, root, points, dual, dual_root, operator.paired(points, points), stretch)
 
     @classmethod
     def start(cls, operator: GramOperator) -> Iterate:
-        """Return multipliers about twice as large as needed, and their center, with lengths of about 1.
-
-        Their shares are those of a D-optimal design, by a few multiplicative updates (silvey1978).
-        """
+        """Return about twice the needed multipliers, shared as in a D-optimal design (silvey1978)."""
         shares = np.ones(operator.n_lengths)
         for _ in range(N_DESIGN_UPDATES):
-            lower = cholesky(dense_array(operator.laplacian(shares)))
-            leverage = operator.forms(inverse_of(lower))
+            lower = linalg.cholesky(linalg.dense_array(operator.laplacian(shares)))
+            leverage = operator.forms(linalg.inverse_of(lower))
             shares = shares * np.maximum(leverage / (leverage @ shares / shares.sum()), MIN_DESIGN_FACTOR)
-        form = dense_array(operator.laplacian(shares))
-        lower = cholesky(form)
+        form = linalg.dense_array(operator.laplacian(shares))
+        lower = linalg.cholesky(form)
         unit = float(np.abs(operator.W).max()) * operator.order / float(np.abs(form).max()) or 1.0
-        needed = -lowest_between(lower, -operator.W / unit, operator.noise, STEP_SHARE) * unit
+        needed = -linalg.lowest_between(lower, -operator.W / unit, operator.noise, STEP_SHARE) * unit
         multiplier = 2 * needed if operator.W.any() else 1.0
-        center = inverse_of(cholesky(multiplier * form - operator.W))
+        center = linalg.inverse_of(linalg.cholesky(multiplier * form - operator.W))
         return cls.at(operator, multiplier * shares, center / operator.forms(center).mean())
 
     @property
@@ -208,13 +157,13 @@ class NewtonSystem:
     def __init__(self, operator: GramOperator, now: Iterate, dtype: Any) -> None:
         self._operator, self._now = operator, now
         self._gram = now.gram.astype(dtype)
-        self._inverse = inverse_of(now.dual_root).astype(dtype)
+        self._inverse = linalg.inverse_of(now.dual_root).astype(dtype)
         gram = (now.points @ now.points.T).astype(dtype) if operator.basis is not None else operator.spread(self._gram)
         inverse = operator.spread(self._inverse)
         self._forms = gram, inverse
         self._inverse_lengths = operator.point_forms(inverse)
 
-    def affine(self, term: LengthTerm) -> tuple[float, float]:
+    def affine(self, term: LengthBands) -> tuple[float, float]:
         """Compute the predictor's step; return how far the Gram matrix and S can follow it."""
         now = self._now
         added, right = term.linearize(now.lengths, now.multipliers, 0.0)
@@ -230,16 +179,16 @@ class NewtonSystem:
             diagonal *= 1 + lift * np.sqrt(len(diagonal)) * np.finfo(diagonal.dtype).eps
             diagonal += added.astype(diagonal.dtype)
             try:
-                return factor_lower(matrix, self._operator.run)
+                return linalg.factor_lower(matrix, self._operator.run)
             except np.linalg.LinAlgError:
                 continue
         raise np.linalg.LinAlgError("Rounding has made Newton's matrix indefinite.")
 
-    def correct(self, term: LengthTerm, mu: float) -> None:
+    def correct(self, term: LengthBands, mu: float) -> None:
         """Compute the step towards the parameter mu, with the second-order term of the affine step."""
         now, run = self._now, self._operator.run
         added, right = term.linearize(now.lengths, now.multipliers, mu)
-        second = _symmetric(product(self._dA.astype(self._gram.dtype), self._turned, run))
+        second = _symmetric(linalg.product(self._dA.astype(self._gram.dtype), self._turned, run))
         of_second = self._operator.forms(second)
         self._solve(term, added, right, mu * self._inverse_lengths - now.lengths - of_second)
         self._dA += mu * self._inverse - second
@@ -247,8 +196,8 @@ class NewtonSystem:
     def max_steps(self) -> tuple[float, float]:
         """Return how far the Gram matrix and S can follow the step inside the cone."""
         noise = self._operator.noise
-        primal = lowest_between(self._now.root, self._dA, noise, STEP_SHARE)
-        dual = lowest_between(self._now.dual_root, self._change, noise, STEP_SHARE)
+        primal = linalg.lowest_between(self._now.root, self._dA, noise, STEP_SHARE)
+        dual = linalg.lowest_between(self._now.dual_root, self._change, noise, STEP_SHARE)
         return _until_boundary(primal), _until_boundary(dual)
 
     def moved(self, primal: float, dual: float) -> Iterate:
@@ -256,26 +205,22 @@ class NewtonSystem:
         multipliers = self._now.multipliers + dual * self._du
         return Iterate.at(self._operator, multipliers, self._now.gram + primal * self._dA)
 
-    def _solve(self, term: LengthTerm, added: FloatArray, right: FloatArray, of_lengths: FloatArray) -> None:
+    def _solve(self, term: LengthBands, added: FloatArray, right: FloatArray, of_lengths: FloatArray) -> None:
         """Set the changes of the multipliers, of S, and of A without its corrector."""
         total = (of_lengths + right).astype(self._factor.dtype)
-        self._du = solve_factored(self._factor, total).astype(float)
+        self._du = linalg.solve_factored(self._factor, total).astype(float)
         if not np.isfinite(self._du).all():
             raise np.linalg.LinAlgError("Newton's equation has no finite solution.")
         term.set_direction(added * self._du - right)
         self._change = self._operator.laplacian(self._du)
-        self._turned = product(self._change.astype(self._gram.dtype), self._inverse, self._operator.run)
-        self._dA = -self._now.gram - _symmetric(product(self._gram, self._turned, self._operator.run))
+        self._turned = linalg.product(self._change.astype(self._gram.dtype), self._inverse, self._operator.run)
+        self._dA = -self._now.gram - _symmetric(linalg.product(self._gram, self._turned, self._operator.run))
 
 
 def _csr(matrix: Any) -> sp.csr_array:
     rows = sp.csr_array(matrix, dtype=float)
     rows.sum_duplicates()
     return sp.csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape)
-
-
-def _plain(matrix: Any) -> FloatArray:
-    return np.ascontiguousarray(matrix, dtype=float)
 
 
 def _until_boundary(lowest: float) -> float:
@@ -290,75 +235,15 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
 # u of a length is the slope of the term there. Hard lengths are equalities: their multipliers are free.
 
 SLACK_START_POWER = 0.5
-"""Slacks start at this power of the bands' half-width: the half-width itself would make steps short, the initial error
-of the lengths would need many steps."""
-
+"""Slacks start at this power of the bands' half-width: smaller ones make steps short, larger ones take many steps."""
 MAX_BAND_SHARE, MAX_OUTSIDE = 0.1, Certificate.MAX_VIOLATION / 2
 """Maximum violation of the bands: a share of the half-width, and half of what certificates allow."""
-
 BAND_ACCURACY = 1e-2
 """Rounding of lengths, as a share of the bands' half-width, above which better coordinates are needed."""
 
 
-class SquaredErrors:
-    """Half the sum of squared errors of the soft lengths, whose multipliers are their errors; hard ones are 1."""
-
-    n_bounds, equal_steps = 0, True
-
-    def __init__(self, soft: Array, accuracy: float) -> None:
-        self.center, self._soft, self.accuracy = np.ones(len(soft)), soft.astype(float), accuracy
-
-    def start(self, multipliers: FloatArray, mu: float) -> None:
-        """Do nothing: there are no slacks."""
-
-    def complementarity(self) -> float:
-        """Return the sum of products of slacks and duals."""
-        return 0.0
-
-    def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        """Return the diagonal that the errors add to the Schur complement, and their part of the right side."""
-        return self._soft, self.residuals(lengths, multipliers)
-
-    def set_direction(self, change: FloatArray) -> None:
-        """Have no slacks to move."""
-
-    def max_steps(self) -> tuple[float, float]:
-        """Return how far slacks and duals can follow their steps."""
-        return np.inf, np.inf
-
-    def advance(self, primal: float, dual: float) -> None:
-        """Have no slacks to move."""
-
-    def bound(self, multipliers: FloatArray) -> float:
-        r"""Return minus the dual value: :math:`\tfrac12 (l - 1)^2 \ge u l - u - \tfrac12 u^2` for soft lengths."""
-        return float(multipliers.sum() + self._soft @ multipliers**2 / 2)
-
-    def gap(self, multipliers: FloatArray, complementarity: float, stretch: float) -> float:  # noqa: ARG002
-        """Return by how much the value exceeds the bound where the multipliers are the errors."""
-        return complementarity
-
-    def value(self, lengths: FloatArray) -> float:
-        """Return half the sum of squared errors."""
-        return float(self._soft @ (lengths - 1) ** 2) / 2
-
-    def violation(self, lengths: FloatArray) -> FloatArray:
-        """Return the errors of the hard lengths."""
-        return np.where(self._soft, 0.0, np.abs(lengths - 1))
-
-    def fulfilled(self, lengths: FloatArray, multipliers: FloatArray, noise: float) -> bool:  # noqa: ARG002
-        """Return whether the multipliers equal the errors, to the accuracy of the lengths."""
-        return float(np.linalg.norm(self.residuals(lengths, multipliers))) <= self.accuracy
-
-    def residuals(self, lengths: FloatArray, multipliers: FloatArray) -> FloatArray:
-        """Return what a full step would make zero."""
-        return lengths - 1 - self._soft * multipliers
-
-
 class LengthBands:
-    """Soft lengths within a half-width of their centers: slacks to both bounds, each with a dual.
-
-    The multiplier is the difference of the duals. Hard lengths equal their centers and have no slacks.
-    """
+    """Soft lengths within a half-width of their centers, hard ones at them: slacks to both bounds, each with a dual."""
 
     equal_steps = False
 
@@ -381,7 +266,7 @@ class LengthBands:
         return float(np.vdot(self._slacks, self._duals))
 
     def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
-        """Return the diagonal that the slacks add to the Schur complement, and their part of the right side."""
+        """Return the diagonal that is added to the Schur complement, and the part of the right side."""
         diagonal, right = np.zeros_like(lengths), lengths - self.center
         self._left = self._slack_residuals(right[self._soft])
         # The affine step is Mehrotra's second-order term. At mu = 0 the steps may stem from a failed attempt.
@@ -417,7 +302,6 @@ class LengthBands:
         return self.bound(multipliers) - stretch
 
     def violation(self, lengths: FloatArray) -> FloatArray:
-        """Return the violation of each band."""
         return np.maximum(np.abs(lengths - self.center) - self._width, 0.0)
 
     def residuals(self, lengths: FloatArray, multipliers: FloatArray) -> FloatArray:  # noqa: ARG002
@@ -435,8 +319,43 @@ class LengthBands:
         return np.stack([self.slack - errors, self.slack + errors]) - self._slacks
 
 
-LengthTerm = SquaredErrors | LengthBands
-
-
 def _until_zero(now: FloatArray, step: FloatArray) -> float:
     return float(np.divide(-now, step, out=np.full_like(now, np.inf), where=step < 0).min(initial=np.inf))
+
+
+class SquaredErrors(LengthBands):
+    """Half the sum of squared errors of the soft lengths, whose multipliers are their errors; there are no slacks."""
+
+    equal_steps = True
+
+    def __init__(self, soft: Array, accuracy: float) -> None:
+        super().__init__(np.ones(len(soft)), 1.0, np.zeros(len(soft), dtype=bool))
+        self._counted, self.accuracy = soft.astype(float), accuracy
+
+    def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        return self._counted, self.residuals(lengths, multipliers)
+
+    def set_direction(self, change: FloatArray) -> None:
+        pass
+
+    def bound(self, multipliers: FloatArray) -> float:
+        r"""Return minus the dual value: :math:`\tfrac12 (l - 1)^2 \ge u l - u - \tfrac12 u^2` for soft lengths."""
+        return float(multipliers.sum() + self._counted @ multipliers**2 / 2)
+
+    def gap(self, multipliers: FloatArray, complementarity: float, stretch: float) -> float:  # noqa: ARG002
+        """Return by how much the value exceeds the bound where the multipliers are the errors."""
+        return complementarity
+
+    def value(self, lengths: FloatArray) -> float:
+        return float(self._counted @ (lengths - 1) ** 2) / 2
+
+    def violation(self, lengths: FloatArray) -> FloatArray:
+        """Return the errors of the hard lengths."""
+        return np.where(self._counted, 0.0, np.abs(lengths - 1))
+
+    def fulfilled(self, lengths: FloatArray, multipliers: FloatArray, noise: float) -> bool:  # noqa: ARG002
+        """Return whether the multipliers equal the errors, to the accuracy of the lengths."""
+        return float(np.linalg.norm(self.residuals(lengths, multipliers))) <= self.accuracy
+
+    def residuals(self, lengths: FloatArray, multipliers: FloatArray) -> FloatArray:
+        return lengths - 1 - self._counted * multipliers

@@ -17,44 +17,30 @@ from manifoldry._numerics.semidefinite.gram_newton import (
     GramOperator,
     Iterate,
     LengthBands,
-    LengthTerm,
     NewtonSystem,
     SquaredErrors,
 )
 
 MAX_INTERIOR_STEPS = 60
 BOUNDARY_SHARE = 0.9
-"""Maximum step, as a share of the distance to the boundary. With 0.95 the iterates leave the central path, and 300
-points on a roll take 31 steps instead of 20; with 0.98 more than 60."""
-
+"""Maximum step, as a share of the distance to the boundary: with 0.95, a roll of 300 points takes 31 steps, not 20."""
 STEP_SHRINKAGE = 0.8
-MIN_STEP_LENGTH = 1e-3
-"""Shorter steps are dominated by rounding; frames of a hundred tesserae begin with steps of 0.02."""
-
+MIN_STEP_LENGTH = 1e-3  # shorter steps are dominated by rounding
 MIN_SINGLE_LENGTHS = 1000
 """Number of lengths from which the first steps, far from the optimum, are computed in single precision."""
-
-MIN_SINGLE_STEP = 0.2
-"""Shorter steps in single precision cause a switch to double precision."""
-
-DRIFT_SHARE = 0.05
-"""Share of the remaining residual by which rounding may miss a step's target."""
-
-SHORT_STEP = 0.1
-"""Steps of the Gram matrix below which new coordinates are worth their cost."""
+MIN_SINGLE_STEP = 0.2  # shorter steps in single precision cause a switch to double precision
+DRIFT_SHARE = 0.05  # share of the remaining residual by which rounding may miss a step's target
+SHORT_STEP = 0.1  # steps of the Gram matrix below which new coordinates are worth their cost
 
 
 @dataclass(frozen=True)
 class GramSolution:
-    r"""The Gram matrix A = T T' of the largest stretch, with its proof.
+    r"""The Gram matrix A = T T' of the largest stretch :math:`\operatorname{tr}(W A)`, with its proof.
 
-    The rows of the root T (n, m) are the points, and the stretch is :math:`\operatorname{tr}(W A)`. No Gram matrix with
-    lengths inside the bands around ``center`` exceeds the bound. ``violation`` is the largest violation of a band, and
-    ``noise`` its maximum contribution to the stretch. ``error`` is half the smallest sum of squared errors of the soft
-    lengths, reached before the stretch; no Gram matrix has one below ``error_bound``, and ``error_noise`` is the
-    maximum contribution of violated hard lengths. ``objective`` is minus the stretch after each step; ``multipliers``
-    belong to the squared relative ``lengths``. ``smallest`` is a proven lower bound of the lowest eigenvalue of the
-    dual matrix, scaled to entries of unit size.
+    The rows of the root T (n, m) are the points. No Gram matrix with lengths inside the bands around ``center`` exceeds
+    the bound; ``noise`` is the maximum contribution of the ``violation`` of a band. ``error`` is half the smallest sum
+    of squared errors of the soft lengths, at least ``error_bound``, and ``error_noise`` the contribution of violated
+    hard lengths. ``smallest`` is a proven lower bound of the lowest eigenvalue of the scaled dual matrix.
     """
 
     root: FloatArray
@@ -79,11 +65,7 @@ class GramSolution:
         return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
 
     def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
-        """Return the certificate of the mean squared error of the soft lengths before the stretch.
-
-        Errors within the slack count as zero, because the stretch may change the lengths as much; others are accurate
-        to a thousandth of it.
-        """
+        """Return the certificate of the mean squared error before the stretch; errors within the slack are zero."""
         fits = bool((self.center == 1).all())
         noise = slack**2 if fits else (ERROR_SHARE * slack) ** 2 + 2 / max(self.n_soft, 1) * self.error_noise
         return error_certificate(self.error, self.error_bound, self.n_soft, rank, tol, noise)
@@ -108,26 +90,11 @@ def unfold_gram(  # noqa: PLR0913
     primal-dual interior-point method with Mehrotra's corrector in the direction of Helmberg, Rendl, Vanderbei and
     Wolkowicz (helmberg1996).
 
-    Parameters
-    ----------
-    stretch : ndarray of shape (n, n)
-        W, symmetric, with a positive eigenvalue on the basis.
-    differences : ndarray or sparse array of shape (E, n)
-        Rows b_e: differences of points divided by the target distances. Sparse rows are fastest.
-    run : Run
-        Progress; if a callback asks to stop, the current solution is returned.
-    slack, tol : float
-        Half-width s of the bands, and the relative gap at which to stop.
-    fits : bool
-        Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
-    hard : ndarray of bool, shape (E,), optional
-        Lengths that are exactly 1 in both stages and not part of the errors. A positive definite A must have them.
-    basis : ndarray or sparse array of shape (n, m), optional
-        Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To
-        exclude a common shift put one point at the origin: the columns of the identity without that of this point.
-    at_most : bool
-        Whether lengths are only bounded by 1 from above. As none is negative, this is the band of half-width 1/2 around
-        1/2; there are no errors, because a small A is feasible.
+    ``stretch`` is W (n, n), ``differences`` (E, n) are the rows b_e, sparse or dense, ``slack`` is s, and ``tol`` the
+    relative gap at which to stop. ``fits`` means that lengths of 1 are possible. ``hard`` lengths (a mask) are exactly
+    1 and not part of the errors. ``basis`` (n, m) are columns Q with A = Q A' Q', on which the rows must have full
+    column rank: to exclude a common shift, the identity without the column of one point. ``at_most`` bounds lengths
+    only from above, by 1. If a callback asks to stop, the current solution is returned.
     """
     if sp.issparse(basis):  # the rows stay sparse in its coordinates
         form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
@@ -143,27 +110,26 @@ def unfold_gram(  # noqa: PLR0913
         center, slack = np.full(operator.n_lengths, 0.5), 0.5
     elif not fits and soft.any():
         errors = SquaredErrors(soft, ERROR_SHARE * slack)
+        unstretched = GramOperator(operator.B, np.zeros_like(operator.stretch), basis, run)
         # Half the squared distance to the best lengths is at most the gap.
-        least_errors = _solve(operator.without_stretch(), errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
-        error, error_bound, error_noise = (
-            errors.value(least_errors.lengths),
-            max(0.0, -least_errors.bound),
-            least_errors.noise,
-        )
+        least_errors = _solve(unstretched, errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
+        error, error_noise = errors.value(least_errors.lengths), least_errors.noise
+        error_bound = max(0.0, -least_errors.bound)
         center = np.where(soft & (np.abs(least_errors.lengths - 1) >= slack), least_errors.lengths, 1.0)
     solution = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
     n_soft = int(soft.sum())
     return replace(solution, n_soft=n_soft, error=error, error_bound=error_bound, error_noise=error_noise)
 
 
-def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
+def _solve(operator: GramOperator, term: LengthBands, run: Run, tol: float, *, relative: bool) -> GramSolution:
     """Follow the central path until the gap is small."""
     path = _Path(operator, term)
     objective, stop = [-path.now.stretch], Stop.LIMIT
     for iteration in range(MAX_INTERIOR_STEPS + 1):
         now = path.now
         unit = (abs(now.stretch) or 1.0) if relative else 1.0
-        if path.gap() <= tol * unit and term.fulfilled(now.lengths, now.multipliers, tol * unit):
+        gap = term.gap(now.multipliers, now.complementarity, now.stretch)
+        if gap <= tol * unit and term.fulfilled(now.lengths, now.multipliers, tol * unit):
             stop = Stop.CONVERGED
             break
         if not run.step(iteration, None):
@@ -174,12 +140,12 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
         objective.append(-path.now.stretch)
     now = path.now
     root = path.coordinates @ now.root
-    proof = prove_bound(operator, term, now.multipliers, root)
+    bound, smallest = prove_bound(operator, term, now.multipliers, root)
     outside = term.violation(now.lengths)
     return GramSolution(
         root=operator.on_points(root),
         stretch=now.stretch,
-        bound=proof.bound,
+        bound=bound,
         objective=np.array(objective),
         multipliers=now.multipliers,
         lengths=now.lengths,
@@ -187,18 +153,18 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
         center=term.center,
         violation=float(outside.max(initial=0.0)),
         noise=float(np.abs(now.multipliers) @ outside),
-        smallest=proof.smallest,
+        smallest=smallest,
     )
 
 
 class _Path:
     """The central path of a program: the current iterate, its coordinates and its precision.
 
-    It begins in single precision if there are many lengths and continues in double precision. If rounding dominates, it
-    continues in the coordinates of the latest root of the Gram matrix.
+    It begins in single precision if there are many lengths. If rounding dominates, it continues in double precision,
+    then in the coordinates of the latest root of the Gram matrix.
     """
 
-    def __init__(self, operator: GramOperator, term: LengthTerm) -> None:
+    def __init__(self, operator: GramOperator, term: LengthBands) -> None:
         self.operator, self._term = operator, term
         self.coordinates = np.eye(operator.order)
         self.now = Iterate.start(operator)
@@ -206,17 +172,10 @@ class _Path:
         self._fresh = False
         term.start(self.now.multipliers, self.now.complementarity / operator.order)
 
-    def gap(self) -> float:
-        """Return the gap that the multipliers prove, once the lengths fulfill their constraints."""
-        return self._term.gap(self.now.multipliers, self.now.complementarity, self.now.stretch)
-
     def step(self) -> bool:
         """Take a step; return False if rounding prevents it."""
         while True:
-            n_bounds = self.operator.order + self._term.n_bounds
-            mu = (self.now.complementarity + self._term.complementarity()) / n_bounds
-            before = self._residuals()
-            stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
+            before, stepped = self._residuals(), self._stepped()
             if stepped is not None:
                 self.now, primal = stepped
                 self._fresh = False
@@ -227,6 +186,30 @@ class _Path:
                 return True
             if not self._sharpen():
                 return False
+
+    def _stepped(self) -> tuple[Iterate, float] | None:
+        """Return the next iterate and the length of the Gram matrix's step, or None if rounding dominates."""
+        term, n_bounds = self._term, self.operator.order + self._term.n_bounds
+        mu = (self.now.complementarity + term.complementarity()) / n_bounds
+        try:
+            system = NewtonSystem(self.operator, self.now, self._dtype)
+            affine = _step_lengths(system.affine(term), term)
+            centering = max(1e-6, (1 - min(affine)) ** 2 * (1 - max(affine)))
+            system.correct(term, centering * mu)
+        except np.linalg.LinAlgError:  # rounding has made Newton's matrix indefinite
+            return None
+        primal, dual = _step_lengths(system.max_steps(), term)
+        if self._dtype is np.float32 and min(primal, dual) < MIN_SINGLE_STEP:
+            return None
+        while max(primal, dual) >= MIN_STEP_LENGTH:
+            try:
+                after = system.moved(primal, dual)
+            except np.linalg.LinAlgError:  # the boundary is nearer than estimated
+                primal, dual = STEP_SHRINKAGE * primal, STEP_SHRINKAGE * dual
+            else:
+                term.advance(primal, dual)
+                return after, primal
+        return None
 
     def _residuals(self) -> FloatArray:
         return self._term.residuals(self.now.lengths, self.now.multipliers)
@@ -248,32 +231,7 @@ class _Path:
         return True
 
 
-def _stepped(
-    operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any
-) -> tuple[Iterate, float] | None:
-    """Return the next iterate and the length of the Gram matrix's step, or None if rounding dominates."""
-    try:
-        system = NewtonSystem(operator, now, dtype)
-        affine = _step_lengths(system.affine(term), term)
-        centering = max(1e-6, (1 - min(affine)) ** 2 * (1 - max(affine)))
-        system.correct(term, centering * mu)
-    except np.linalg.LinAlgError:  # rounding has made Newton's matrix indefinite
-        return None
-    primal, dual = _step_lengths(system.max_steps(), term)
-    if dtype is np.float32 and min(primal, dual) < MIN_SINGLE_STEP:
-        return None
-    while max(primal, dual) >= MIN_STEP_LENGTH:
-        try:
-            after = system.moved(primal, dual)
-        except np.linalg.LinAlgError:  # the boundary is nearer than estimated
-            primal, dual = STEP_SHRINKAGE * primal, STEP_SHRINKAGE * dual
-        else:
-            term.advance(primal, dual)
-            return after, primal
-    return None
-
-
-def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float, float]:
+def _step_lengths(in_cone: tuple[float, float], term: LengthBands) -> tuple[float, float]:
     """Return the steps of A and of S, up to 1, that stay inside the cone and the bands."""
     primal, dual = (min(1.0, BOUNDARY_SHARE * min(pair)) for pair in zip(in_cone, term.max_steps(), strict=True))
     return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
@@ -282,60 +240,43 @@ def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float
 # The bound for all Gram matrices that the multipliers of lengths prove.
 
 ROUNDING_FACTOR = 10.0
-"""Bound of the rounding of a sum of products, as a multiple of the root of the number of terms: rounding errors have
-random signs, and ten standard deviations do not occur."""
-
+"""Rounding of a sum of products, as a multiple of the root of the number of terms: ten standard deviations."""
 RAISE_FACTOR, MAX_RAISES = 4.0, 40
 
 
-@dataclass(frozen=True)
-class GramProof:
-    """A proven bound of the program, or infinity, and a lower bound of the scaled dual matrix's eigenvalues."""
-
-    bound: float
-    smallest: float | None
-
-
-def prove_bound(operator: GramOperator, term: LengthTerm, multipliers: FloatArray, root: FloatArray) -> GramProof:
-    r"""Return the bound of multipliers u, raised evenly until :math:`\sum_e u_e b_e^\top b_e - W` is proven definite.
+def prove_bound(
+    operator: GramOperator, term: LengthBands, multipliers: FloatArray, root: FloatArray
+) -> tuple[float, float | None]:
+    r"""Return the bound of multipliers u, raised until :math:`\sum_e u_e b_e^\top b_e - W` is proven definite.
 
     The matrix is computed in orthonormal coordinates that follow the columns of the root (m, m), largest first, and
-    scaled by the possible rounding of its entries. Its lowest eigenvalue must exceed the total rounding.
+    scaled by the possible rounding of its entries. Its lowest eigenvalue must exceed the total rounding; a
+    lower bound of it is returned, too.
     """
     turn = scipy.linalg.qr(root, mode="economic", pivoting=True)[0]
-    dual = _ScaledDual(operator, operator.on_points(np.ascontiguousarray(turn)))
+    points = operator.on_points(np.ascontiguousarray(turn))
+    ends = product(operator.B, points, operator.run)
+    squares = np.square(ends)
+    # The size of the ends without cancellation, which determines their rounding.
+    uncanceled = np.square(np.asarray(abs(operator.B) @ np.abs(points)))
+    form = product(points.T, operator.stretch @ points, operator.run)
+    form_size = np.einsum("na,na->a", np.abs(points), np.abs(operator.stretch) @ np.abs(points))
+    eps, tiny = np.finfo(float).eps, np.finfo(float).tiny
     raised, step = multipliers, 0.0
     for _ in range(MAX_RAISES):
-        lowest, margin, gain = dual.lowest(raised)
-        if lowest > margin:
-            return GramProof(term.bound(raised), lowest - margin)
-        step = max(RAISE_FACTOR * step, (margin - lowest) / gain)
-        raised = multipliers + step
-    return GramProof(np.inf, None)
-
-
-class _ScaledDual:
-    """The dual matrix of given multipliers in given coordinates, scaled to unit rounding."""
-
-    def __init__(self, operator: GramOperator, points: FloatArray) -> None:
-        self._run = operator.run
-        self._ends = operator.ends(points)
-        self._squares = np.square(self._ends)
-        # The size of the ends without cancellation, which determines their rounding.
-        self._before = np.square(np.asarray(abs(operator.B) @ np.abs(points)))
-        self._form = product(points.T, operator.stretch @ points, self._run)
-        self._form_size = np.einsum("na,na->a", np.abs(points), np.abs(operator.stretch) @ np.abs(points))
-
-    def lowest(self, multipliers: FloatArray) -> tuple[float, float, float]:
-        """Return the lowest eigenvalue, its required minimum, and the maximum gain from equal multipliers of 1."""
-        weights = np.abs(multipliers)
-        exact = np.sqrt(weights @ self._squares + self._form_size) + np.finfo(float).tiny
-        before = np.sqrt(weights @ self._before + self._form_size) + np.finfo(float).tiny
+        weights = np.abs(raised)
+        exact = np.sqrt(weights @ squares + form_size) + tiny
+        before = np.sqrt(weights @ uncanceled + form_size) + tiny
         # |rounding of entry a, b| <= eps (exact_a before_b + before_a exact_b).
         scale, ratio = np.sqrt(exact * before), before / exact
-        S = product(self._ends.T, multipliers[:, None] * self._ends, self._run) - self._form
+        S = product(ends.T, raised[:, None] * ends, operator.run) - form
         S = (S + S.T) / (2 * scale * scale[:, None])
-        terms = np.sqrt(len(self._ends)) + np.sqrt(ratio.max() / ratio.min())
-        margin = ROUNDING_FACTOR * np.finfo(float).eps * np.sqrt(len(S)) * float(terms)
-        gain = float((self._squares.sum(axis=0) / scale**2).max())
-        return float(np.linalg.eigvalsh(S)[0]), margin, gain
+        terms = np.sqrt(len(ends)) + np.sqrt(ratio.max() / ratio.min())
+        margin = ROUNDING_FACTOR * eps * np.sqrt(len(S)) * float(terms)
+        lowest = float(np.linalg.eigvalsh(S)[0])
+        if lowest > margin:
+            return term.bound(raised), lowest - margin
+        gain = float((squares.sum(axis=0) / scale**2).max())  # of the eigenvalue, from equal multipliers of 1
+        step = max(RAISE_FACTOR * step, (margin - lowest) / gain)
+        raised = multipliers + step
+    return np.inf, None

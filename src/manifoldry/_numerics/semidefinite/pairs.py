@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,13 +16,9 @@ from manifoldry._numerics.semidefinite.interior import unfold_gram
 
 MIN_LENGTH_SHARE = 1e-3
 """Minimum distance, as a share of the median: distances of duplicates would have no relative error."""
-
 MAX_LENGTH_RATIO = 2e6
-"""Maximum ratio of the longest distance to the median: with one entry of 1e6 among 40 normal rows all programs were
-solved, with 1e7 25 % had no factor, and with 1e12 values passed their bounds."""
-
-REFINE_TOL = 1e-9
-"""Decrease in one step of the refinement, relative to the variance term, at which it ends."""
+"""Maximum ratio of the longest distance to the median: with 1e7, a quarter of programs of 40 rows had no factor."""
+REFINE_TOL = 1e-9  # decrease in one step of the refinement, relative to the variance term, at which it ends
 
 
 @dataclass(frozen=True)
@@ -80,19 +75,16 @@ class PairDistances:
 
     def bands(self, slack: float | None, images: sp.csr_array | None = None) -> Bands:
         """Return bands of squared relative lengths within ``slack`` of 1; without a slack, at most 1."""
-        ones = np.ones(len(self))
-        if slack is None:
-            return Bands(self.matrix(images), -np.inf * ones, ones)
-        return Bands(self.matrix(images), (1 - slack) * ones, (1 + slack) * ones)
+        lower, upper = (-np.inf, 1.0) if slack is None else (1 - slack, 1 + slack)
+        return Bands(self.matrix(images), np.full(len(self), lower), np.full(len(self), upper))
 
 
 def refine(pairs: PairDistances, Y: FloatArray, weight: float, max_iter: int, run: Run) -> tuple[FloatArray, Trace]:
     r"""Return points moved until they keep their distances, while a weak variance term pulls them apart.
 
-    Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients (Polak-Ribière).
-    The preconditioner is the Laplacian of the pairs, so the number of steps does not grow with the number of points.
-    Along a line the function is a quartic, whose minimum is computed exactly. ``weight`` is the mean relative increase
-    of squared distances by the variance term.
+    Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients (Polak-Ribière),
+    preconditioned by the Laplacian of the pairs, with exact line searches: along a line the function is a quartic.
+    ``weight`` is the mean relative increase of squared distances by the variance term.
     """
     B = pairs.matrix()
     laplacian = sp.csc_array(B.T @ B)
@@ -150,12 +142,9 @@ def _line_minimum(ends: FloatArray, along: FloatArray, Y: FloatArray, move: Floa
 
 MAX_GRAM_PAIRS = 9000
 """Maximum number of distances for which the program is solved over all Gram matrices, in about 20 steps with a dense
-factorization of that order each: 2,400 points on a surface with 6 neighbors take minutes. In low rank, 178 wines
-reached half the possible variance, and nothing was proven."""
-
+factorization of that order each: 2,400 points on a surface with 6 neighbors take minutes."""
 MIN_DIMENSION_SHARE = 1e-6
-"""Dimensions with less than this share of the largest variance do not count in the rank: on the central path every
-dimension has some variance, in proportion to the gap."""
+"""Dimensions with less than this share of the largest variance do not count in the rank: they are due to the gap."""
 
 
 def unfold_points(
@@ -168,34 +157,16 @@ def unfold_points(
     form: FloatArray | None = None,
     at_most: bool = False,
 ) -> Stretched:
-    r"""Maximize the variance of points with their distances preserved as well as possible, in any rank.
+    """Maximize the variance of points with distances preserved as well as possible, in any rank, by `unfold_gram`.
 
-    A common shift changes nothing, so the first point is put at the origin. The Gram matrix A of the others is
-    arbitrary of order n - 1, each squared length is :math:`b_e A b_e^\top`, the rows b_e together have full column
-    rank, and the variance is :math:`\operatorname{tr} A - 1^\top A 1 / n`: a program for `unfold_gram` with a
-    multiplier for every pair.
-
-    Parameters
-    ----------
-    pairs : PairDistances
-        The distances to keep, of a connected graph.
-    run : Run
-        Progress; if a callback asks to stop, the current solution is returned.
-    slack, tol : float
-        Half-width of the bands of squared relative lengths, and the relative gap at which to stop.
-    fits : bool
-        Whether points with these distances are known to exist.
-    form : ndarray of shape (n, n), optional
-        W of :math:`\operatorname{tr}(W A)`, to maximize instead of the variance; its rows sum to zero.
-    at_most : bool
-        Whether distances are only bounded from above: squared relative lengths from 0 to 1, instead of the slack.
+    The first point is put at the origin. ``pairs`` are the edges of a connected graph; ``slack``, ``tol``, ``fits`` and
+    ``at_most`` are those of `unfold_gram`. ``form`` (n, n), with rows of sum zero, replaces the variance.
     """
     n = pairs.n_points
     run.announce(f"multipliers of {len(pairs)} pairs", 24 * len(pairs) ** 2, "fit a sample and transform the rest")
     basis = sp.eye_array(n, format="csr")[:, 1:]
     form = np.eye(n) - 1 / n if form is None else form
-    settings: Any = {"slack": slack, "tol": tol, "fits": fits, "at_most": at_most}
-    solution = unfold_gram(form, pairs.matrix(), run, basis=basis, **settings)
+    solution = unfold_gram(form, pairs.matrix(), run, slack=slack, tol=tol, fits=fits, basis=basis, at_most=at_most)
     values = np.linalg.eigvalsh(solution.root.T @ solution.root)
     rank = int((values > MIN_DIMENSION_SHARE * values[-1]).sum())
     return Stretched(

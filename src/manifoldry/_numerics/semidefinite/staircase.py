@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry._core.run import Run
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Certificate, FloatArray, IntArray, Stop, Trace
 from manifoldry._numerics.semidefinite.certificate import (
     COMPLEMENTARITY_TOL,
@@ -16,39 +16,37 @@ from manifoldry._numerics.semidefinite.certificate import (
     placement_dual,
 )
 from manifoldry._numerics.semidefinite.frames import FrameLayout
-from manifoldry._numerics.semidefinite.newton import Damping, Newton, NewtonResult, leave_saddle
-from manifoldry._numerics.semidefinite.systems import AugmentedLagrangian, DistanceConstraints, LagrangianProblem
+from manifoldry._numerics.semidefinite.newton import (
+    AugmentedLagrangian,
+    Damping,
+    DistanceConstraints,
+    LagrangianProblem,
+    Newton,
+    NewtonResult,
+    leave_saddle,
+)
 
 GRADIENT_TOL = 1e-11
 MAX_NEWTON_STEPS, MAX_MULTIPLIER_STEPS, MAX_STAIRCASE_STEPS = 200, 60, 30
-
 PLACEMENT_DAMPING = Damping(least=1e-10, most=1e6, growth=10.0, decay=100.0)
 CONSTRAINED_DAMPING = replace(PLACEMENT_DAMPING, decay=10.0)
 """With distances the damping decays more slowly: the active set changes from step to step."""
-
 START_EIGENVALUE_RATIO = 4.0
 """Eigenvalues up to this many times that at the patches' dimension give columns of the start."""
-
 PENALTY_GROWTH, SUFFICIENT_ERROR_DECREASE = 4.0, 0.25
 """Factor of the penalty if the errors have not fallen to this share."""
-
 MAX_PENALTY = 1e8
 """Penalty, in units of the problem, above which distances that are still violated must contradict each other."""
-
-MIN_ERROR_DECREASE = 0.9
-"""If more dimensions leave more than this share of the error, they do not help."""
-
-INEXACTNESS = 1e-2
-"""Gradient, as a share of the distances' error, at which a step of the method of multipliers ends."""
+MIN_ERROR_DECREASE = 0.9  # if more dimensions leave more than this share of the error, they do not help
+INEXACTNESS = 1e-2  # gradient, as a share of the distances' error, at which a step of the method of multipliers ends
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The placement of rigid patches, and its proof.
+    """The placement of rigid patches, and its proof: point f of patch i goes to ``f @ frames[i] + shifts[i]``.
 
-    The point f of patch i goes to ``f @ frames[i] + shifts[i]``; ``frames`` (c, r, p) have rows of zeros beyond the
-    patch's own dimension. ``multipliers`` are those of the distances' relative errors: zero where a bound is not
-    active.
+    ``frames`` (c, r, p) have rows of zeros beyond the patch's dimension. ``multipliers`` are those of the distances'
+    relative errors: zero where a bound is not active.
     """
 
     frames: FloatArray
@@ -96,93 +94,59 @@ def place(
     start: FloatArray | None = None,
     distances: DistanceConstraints | None = None,
     max_rank: int | None = None,
-    tol: float = GRADIENT_TOL,
 ) -> Placement:
-    r"""Place rigid patches so that a quadratic form of their frames and shifts is smallest.
+    r"""Place rigid patches so that a quadratic form Q of their frames and shifts is smallest, in few dimensions.
 
-    Solves :math:`\min \langle V, Q V\rangle` over stacked frames :math:`R_i^\top` (orthonormal) and shifts, in as few
-    dimensions p as the optimum needs, which with :math:`A = R^\top R` and the shifts eliminated is the semidefinite
-    program :math:`\min \operatorname{tr}(A K), A \succeq 0, A_{ii} = I`.
+    Solves :math:`\min \langle V, Q V\rangle` over stacked frames :math:`R_i^\top` (orthonormal) and shifts, which with
+    :math:`A = R^\top R` and the shifts eliminated is :math:`\min \operatorname{tr}(A K), A \succeq 0, A_{ii} = I`.
+    Rows of Q are those of the frames, patch after patch, and then one per shift; Q must connect all patches and not
+    change when they are shifted together. ``sizes`` are the patches' dimensions; ``start`` holds initial frames and
+    shifts, by default the lowest eigenvectors; with ``max_rank`` the certificate shows its cost. If a callback asks to
+    stop, the current placement is returned.
 
     References: khajehpour2013, burer2003, boumal2016
-
-    Parameters
-    ----------
-    quadratic : sparse array of shape (m, m)
-        Q over the frames' rows, patch after patch, and then one row per shift. It must not change when all patches are
-        shifted together, and connect all patches.
-    sizes : ndarray of shape (c,)
-        Dimension of each patch.
-    run : Run
-        Progress; if a callback asks to stop, the current placement is returned.
-    start : ndarray of shape (m, p), optional
-        Initial frames and shifts; the lowest eigenvectors otherwise.
-    distances : DistanceConstraints, optional
-        Squared distances to preserve or not to exceed.
-    max_rank : int, optional
-        Maximum number of dimensions; the certificate then shows its cost. None for as many as needed.
-    tol : float
-        The gradient at which to stop, relative to the mean diagonal of Q.
     """
-    layout = FrameLayout(np.asarray(sizes))
-    with run.stage("placement"), run.stoppable():
-        # The matrices are sparse or small, so BLAS threads would only wait for each other.
-        task = (sp.csr_array(quadratic), layout, start, distances, max_rank, tol, run)
-        return run.map(_staircase, [task], blas=True)[0]
-
-
-def _staircase(
-    quadratic: sp.csr_array,
-    layout: FrameLayout,
-    start: FloatArray | None,
-    distances: DistanceConstraints | None,
-    max_rank: int | None,
-    tol: float,
-    run: Run,
-) -> Placement:
-    """Minimize, certify, and add dimensions as long as the dual matrix shows that they help."""
-    V = spectral_start(quadratic, layout, max_rank) if start is None else layout.orthonormal(start)
-    multipliers = np.zeros(0 if distances is None else len(distances.squares))
-    unit = layout.mean_diagonal(quadratic)
-    lagrangian = AugmentedLagrangian(quadratic, distances, multipliers, unit)
-    path: list[float] = []
-    stop, worst = Stop.LIMIT, np.inf
-    for _ in range(MAX_STAIRCASE_STEPS):
-        V, lagrangian, stop, values = _minimize(lagrangian, layout, V, tol, run)
-        path += values
-        certificate = certify_placement(lagrangian, layout, V)
-        full = max_rank is not None and V.shape[1] >= max_rank
-        close_enough = distances is not None and distances.loose and _lacking(certificate) <= distances.tol * unit
-        if certificate.optimal or close_enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
-            break
-        contradicted = distances is not None and stop is Stop.LIMIT
-        higher = _in_more_dimensions(lagrangian, layout, V, max_rank)
-        if higher is None or (contradicted and certificate.violation > MIN_ERROR_DECREASE * worst):
-            break
-        V = higher
-        if contradicted:
-            worst, lagrangian = certificate.violation, replace(lagrangian, multipliers=multipliers, penalty=unit)
-    frames, shifts = layout.split(V)
-    return Placement(frames, shifts, certificate, Trace(np.array(path), stop), lagrangian.next_multipliers(V))
-
-
-def _lacking(certificate: Certificate) -> float:
-    """Return how far the dual matrix may be from positive semidefinite."""
-    return np.inf if certificate.smallest is None else -certificate.smallest
+    layout, quadratic = FrameLayout(np.asarray(sizes)), sp.csr_array(quadratic)
+    # The matrices are sparse or small, so BLAS threads would only wait for each other.
+    with run.stage("placement"), run.stoppable(), one_blas_thread():
+        V = spectral_start(quadratic, layout, max_rank) if start is None else layout.orthonormal(start)
+        multipliers = np.zeros(0 if distances is None else len(distances.squares))
+        unit = layout.mean_diagonal(quadratic)
+        lagrangian = AugmentedLagrangian(quadratic, distances, multipliers, unit)
+        path: list[float] = []
+        stop, worst = Stop.LIMIT, np.inf
+        for _ in range(MAX_STAIRCASE_STEPS):
+            V, lagrangian, stop, values = _minimize(lagrangian, layout, V, run)
+            path += values
+            certificate = certify_placement(lagrangian, layout, V)
+            indefiniteness = np.inf if certificate.smallest is None else -certificate.smallest
+            full = max_rank is not None and V.shape[1] >= max_rank
+            close_enough = distances is not None and distances.loose and indefiniteness <= distances.tol * unit
+            if certificate.optimal or close_enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
+                break
+            contradicted = distances is not None and stop is Stop.LIMIT
+            higher = _in_more_dimensions(lagrangian, layout, V, max_rank)
+            if higher is None or (contradicted and certificate.violation > MIN_ERROR_DECREASE * worst):
+                break
+            V = higher
+            if contradicted:
+                worst, lagrangian = certificate.violation, replace(lagrangian, multipliers=multipliers, penalty=unit)
+        frames, shifts = layout.split(V)
+        return Placement(frames, shifts, certificate, Trace(np.array(path), stop), lagrangian.next_multipliers(V))
 
 
 def _minimize(
-    lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run
+    lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, run: Run
 ) -> tuple[FloatArray, AugmentedLagrangian, Stop, list[float]]:
     """Minimize by Newton's method; with distances, by the method of multipliers until they are satisfied."""
     distances = lagrangian.distances
     if distances is None:
-        result = _newton(lagrangian, layout, V, tol, run)
+        result = _newton(lagrangian, layout, V, GRADIENT_TOL, run)
         # Compute the shifts again, exactly: their errors would be magnified in the dual matrix.
         return best_shifts(lagrangian.quadratic, layout, result.V), lagrangian, result.stop, result.values
     unit = layout.mean_diagonal(lagrangian.quadratic)
     max_complementarity = COMPLEMENTARITY_TOL * distances.tol * unit * max(layout.n_frame_rows, 1)
-    final = INEXACTNESS * distances.tol if distances.loose else tol
+    final = INEXACTNESS * distances.tol if distances.loose else GRADIENT_TOL
     values, last, current = [], 1.0, max(final, INEXACTNESS)
     for _ in range(MAX_MULTIPLIER_STEPS):
         result = _newton(lagrangian, layout, V, current, run)

@@ -8,7 +8,18 @@ import click
 
 from manifoldry import __version__
 from manifoldry._core.docstrings import bibliography, bibtex_entries
+from manifoldry.cli._methods import find_card
 from manifoldry.cli._options import complete_methods, json_option
+from manifoldry.cli._text import json_text
+
+LIBRARY_ENTRY = f"""\
+@software{{manifoldry,
+  author  = {{{{The manifoldry developers}}}},
+  title   = {{manifoldry: manifold learning that keeps real distances, scores every embedding and takes new points}},
+  version = {{{__version__}}},
+  year    = {{2026}},
+}}"""
+"""The BibTeX entry of the library itself."""
 
 
 @click.command()
@@ -19,9 +30,6 @@ def cite(names: tuple[str, ...], as_json: bool) -> None:
 
     Example: manifoldry cite ipa umap >> paper.bib
     """
-    from manifoldry.cli._methods import find_card
-    from manifoldry.cli._text import json_text
-
     cards = list({card.name: card for card in map(find_card, names)}.values())
     text = references()
     entries, fields = bibtex_entries(text), bibliography(text)
@@ -35,16 +43,6 @@ def cite(names: tuple[str, ...], as_json: bool) -> None:
     for card in cards:
         click.echo(f"% {card.name}: {', '.join(card.papers)}")
     click.echo("\n\n".join([LIBRARY_ENTRY, *(entries[key] for key in keys)]))
-
-
-LIBRARY_ENTRY = f"""\
-@software{{manifoldry,
-  author  = {{{{The manifoldry developers}}}},
-  title   = {{manifoldry: manifold learning that keeps real distances, scores every embedding and takes new points}},
-  version = {{{__version__}}},
-  year    = {{2026}},
-}}"""
-"""The BibTeX entry of the library itself."""
 
 
 def references() -> str:

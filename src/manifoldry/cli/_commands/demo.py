@@ -18,12 +18,8 @@ import click
 @click.option("--n", type=int, default=1500, help="Number of points.", show_default=True)
 def demo(out: Path, n: int) -> None:
     """Unfold a Swiss roll with every method: print scores, save pictures and a report."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "The demo draws with matplotlib, which is not installed: run pip install 'manifoldry[app]'."
-        ) from None
     from manifoldry.cli._flow.demo import demo as run_demo
+    from manifoldry.viz.plot._axes import pyplot
 
+    pyplot()  # reports a missing matplotlib before the fits
     run_demo(out, n)

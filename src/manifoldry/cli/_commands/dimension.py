@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from manifoldry.cli._options import Reading, json_option, reading_options, seed_option, source_argument
+from manifoldry.cli._options import json_option, reading_of, reading_options, seed_option, source_argument
+from manifoldry.cli._progress import progress_reporter
+from manifoldry.cli._text import json_text
 
 
 @click.command()
@@ -14,16 +18,14 @@ from manifoldry.cli._options import Reading, json_option, reading_options, seed_
 @reading_options
 @seed_option
 @json_option
-def dimension(source: str, by_scale: bool, local: bool, reading: Reading, seed: int, as_json: bool) -> None:
+def dimension(source: str, by_scale: bool, local: bool, seed: int, as_json: bool, **values: Any) -> None:
     """Estimate the intrinsic dimension of data with several estimators, and explain which of them are used."""
     from manifoldry.cli._answers import dimension_text
-    from manifoldry.cli._progress import progress_reporter
-    from manifoldry.cli._text import json_text
     from manifoldry.evaluation import dimension as estimators
 
     with progress_reporter(shown=not as_json) as reporter:
         with reporter.stage("read", f"reading {source}"):
-            table, X, _ = reading.prepared(source, seed)
+            table, X, _ = reading_of(values).prepared(source, seed)
         with reporter.stage("estimate", "estimating the dimension"):
             consensus = estimators.consensus(X, random_state=seed)
             scales = estimators.by_scale(X, random_state=seed) if by_scale else None

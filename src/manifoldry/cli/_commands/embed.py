@@ -7,38 +7,27 @@ from typing import Any
 
 import click
 
-from manifoldry.cli._commands.compare import PURPOSE_NAMES, PurposeType
 from manifoldry.cli._methods import AUTO_CLASS
 from manifoldry.cli._options import (
     MethodCommand,
-    Reading,
     chunk_options,
     json_option,
     method_option,
+    purpose_option,
+    reading_of,
     reading_options,
     seed_option,
     source_argument,
 )
-from manifoldry.cli._outputs import STANDARD_STREAM, FileOptions, file_options, quiet_option
+from manifoldry.cli._outputs import STANDARD_STREAM, file_options, outputs_of, quiet_option
+from manifoldry.cli._progress import progress_reporter
+from manifoldry.cli._text import json_text
 
 
-class EmbedCommand(MethodCommand):
-    """A `MethodCommand` that stores its arguments for the record."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Store the arguments, then parse them."""
-        ctx.meta["manifoldry.arguments"] = tuple(args)
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=EmbedCommand)
+@click.command(cls=MethodCommand)
 @source_argument
 @method_option("auto")
-@click.option(
-    "--purpose",
-    type=PurposeType(),
-    help=f"Purpose for which auto chooses the method: {', '.join(PURPOSE_NAMES)}.  [default: keep neighbors]",
-)
+@purpose_option("Purpose for which auto chooses the method: {}.  [default: keep neighbors]")
 @file_options
 @click.option("--n-components", type=click.IntRange(1), metavar="N", help="Target dimension.  [default: 2]")
 @reading_options
@@ -47,21 +36,7 @@ class EmbedCommand(MethodCommand):
 @click.option("--n-jobs", type=int, metavar="N", help="Threads; do not affect the result.  [default: all]")
 @json_option
 @quiet_option
-def embed(  # noqa: PLR0913
-    source: str,
-    method: str,
-    purpose: str | None,
-    files: FileOptions,
-    n_components: int | None,
-    reading: Reading,
-    chunked: bool | None,
-    resume: bool,
-    seed: int,
-    n_jobs: int | None,
-    as_json: bool,
-    quiet: bool,
-    parameters: dict[str, Any],
-) -> None:
+def embed(source: str, method: str, purpose: str | None, as_json: bool, quiet: bool, **values: Any) -> None:
     """Embed the rows of a file: write coordinates, a model for new rows, an HTML report and a record of the run.
 
     FILE is a table (CSV, Parquet, Arrow, NPY, NPZ, MTX, .h5ad), a folder of images, the name of a built-in data set,
@@ -73,12 +48,10 @@ def embed(  # noqa: PLR0913
     from manifoldry.cli._answers import summary_text
     from manifoldry.cli._flow.embed import embed as run_embed
     from manifoldry.cli._flow.fitting import EmbedTask
-    from manifoldry.cli._progress import progress_reporter
-    from manifoldry.cli._text import json_text
 
     if purpose is not None and method != AUTO_CLASS[0]:
         raise click.UsageError("--purpose needs --method auto, which chooses a method for it.")
-    outputs = files.outputs(source)
+    outputs, parameters = outputs_of(source, values), values["parameters"]
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
         raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file with --output.")
@@ -87,22 +60,12 @@ def embed(  # noqa: PLR0913
         outputs=outputs,
         method=method,
         parameters=parameters if purpose is None else {**parameters, "purpose": purpose},
-        reading=reading.options,
-        scale=reading.scale,
-        pca=reading.pca,
-        n_components=n_components,
-        seed=seed,
-        n_jobs=n_jobs,
-        chunked=chunked,
-        resume=resume,
+        reading=reading_of(values),
         command=("embed", *click.get_current_context().meta["manifoldry.arguments"]),
+        **{name: values[name] for name in ("n_components", "seed", "n_jobs", "chunked", "resume")},
     )
-    try:
-        with progress_reporter(shown=not (as_json or quiet)) as reporter:
-            record = run_embed(task, reporter)
-    except KeyboardInterrupt as interrupted:
-        click.echo(f"manifoldry: {interrupted}", err=True)
-        raise
+    with progress_reporter(shown=not (as_json or quiet)) as reporter:
+        record = run_embed(task, reporter)
     if as_json:
         click.echo(json_text(record))
     elif not quiet:

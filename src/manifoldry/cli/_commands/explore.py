@@ -8,18 +8,20 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from manifoldry.cli._messages import print_note
-from manifoldry.cli._options import MethodName, Reading, reading_options, seed_option, source_argument
+from manifoldry.cli._options import method_option, reading_of, reading_options, seed_option, source_argument
+from manifoldry.cli._progress import progress_reporter
+from manifoldry.cli._text import print_note
 
 
 @click.command()
 @source_argument
 @reading_options
 @seed_option
-@click.option("--method", type=MethodName(), help="First method, in addition to PCA.")
+@method_option(None, "First method, in addition to PCA.")
 @click.option("--n-jobs", type=int, help="Threads.  [default: all]")
 @click.option(
     "--host", help="Address to listen on; others than the default admit other machines.  [default: 127.0.0.1]"
@@ -34,7 +36,6 @@ from manifoldry.cli._options import MethodName, Reading, reading_options, seed_o
 @click.option("--open/--no-open", "opened", default=True, help="Open the page in the browser.  [default: open]")
 def explore(  # noqa: PLR0913
     source: str,
-    reading: Reading,
     seed: int,
     method: str | None,
     n_jobs: int | None,
@@ -42,17 +43,18 @@ def explore(  # noqa: PLR0913
     port: int,
     folder: Path,
     opened: bool,
+    **values: Any,
 ) -> None:
     """Explore FILE in the browser: change method and parameters, embed again, select rows and save them.
 
     The page is served on this machine only, at an address with a random token. Ctrl-C stops the server.
     """
-    from manifoldry.cli._explore import LOOPBACK, ExploreServer, Session
-    from manifoldry.cli._progress import progress_reporter
+    from manifoldry.cli._explore.server import LOOPBACK, ExploreServer
+    from manifoldry.cli._explore.session import Session
 
     with progress_reporter() as reporter:
         with reporter.stage("read", f"reading {source}"):
-            table, X, units = reading.prepared(source, seed)
+            table, X, units = reading_of(values).prepared(source, seed)
         with reporter.stage("page", "analyzing the data"):
             session = Session(table, X, units=units, folder=folder, seed=seed, n_jobs=n_jobs)
     if method is not None:

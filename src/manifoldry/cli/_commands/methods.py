@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from manifoldry._core.registry import CLUSTERINGS, GIVES, METHODS
+from manifoldry.cli._methods import card_facts, card_text, cards_text, find_card, is_card_name, matching
 from manifoldry.cli._options import complete_methods, json_option
+from manifoldry.cli._text import json_text, wrapped
 
-SHOW = "show"
-"""Optional word before the names of methods to describe."""
+SHOW = "show"  # optional word before the names of methods to describe
 
 
 @click.command()
@@ -26,11 +27,10 @@ def methods(
     noise lists the methods whose descriptions contain both words.
     """
     from manifoldry._core.registry import list_methods as all_methods
-    from manifoldry.cli._methods import card_facts, card_text, cards_text, find_card, matching
-    from manifoldry.cli._text import json_text, wrapped
 
     filtered = bool(family or gives or problem)
-    names = words[1:] if words[:1] == (SHOW,) else words if not filtered and _are_names(words) else ()
+    named = not filtered and all(map(is_card_name, words))
+    names = words[1:] if words[:1] == (SHOW,) else words if named else ()
     if words == (SHOW,):
         raise click.UsageError("Name the method to show: manifoldry methods show ipa.", click.get_current_context())
     cards = [find_card(name) for name in names]
@@ -48,11 +48,3 @@ def methods(
         click.echo(cards_text(cards))
         footer = f"{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME describes one."
         click.echo("\n".join(["", *wrapped(footer), *wrapped(f"Clusterings: {', '.join(CLUSTERINGS)}.", "  ")]))
-
-
-def _are_names(words: tuple[str, ...]) -> bool:
-    """Return whether all words are names of methods or clusterings."""
-    from manifoldry.cli._methods import is_method
-
-    clusters = {name.lower() for name in CLUSTERINGS}
-    return bool(words) and all(word.lower() in clusters or is_method(word) for word in words)

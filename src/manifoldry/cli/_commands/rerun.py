@@ -7,17 +7,15 @@ from pathlib import Path
 import click
 
 from manifoldry.cli._options import json_option
-from manifoldry.cli._outputs import STANDARD_STREAM, force_option, quiet_option
+from manifoldry.cli._outputs import PATH, STANDARD_STREAM, force_option, quiet_option
+from manifoldry.cli._progress import progress_reporter
+from manifoldry.cli._text import json_text
 
 
 @click.command()
 @click.argument("record", metavar="RECORD", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File for the coordinates.  [default: NAME_embedding_rerun.csv]",
+    "--output", "-o", type=PATH, metavar="FILE", help="File for the coordinates.  [default: NAME_embedding_rerun.csv]"
 )
 @click.option("--any-source", is_flag=True, help="Embed the source even if it has changed.")
 @force_option
@@ -29,8 +27,6 @@ def rerun(record: Path, output: Path | None, any_source: bool, force: bool, as_j
     The exit code is 0 if they are, 1 otherwise.
     """
     from manifoldry.cli._flow.embed import repeat
-    from manifoldry.cli._progress import progress_reporter
-    from manifoldry.cli._text import json_text
 
     if str(output) == STANDARD_STREAM:
         raise click.UsageError("Coordinates of a rerun cannot go to standard output: name a file with --output.")

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from manifoldry.cli._messages import print_note
 from manifoldry.cli._options import (
-    Columns,
-    Reading,
-    SourceType,
+    complete_sources,
     json_option,
+    reading_of,
     reading_options,
     seed_option,
     source_argument,
+    split_columns,
 )
+from manifoldry.cli._progress import progress_reporter
+from manifoldry.cli._text import json_text, print_note
 
 if TYPE_CHECKING:
     from manifoldry.data._tables import Table
@@ -27,16 +28,16 @@ MAX_COORDINATES = 3
 
 @click.command()
 @source_argument
-@click.argument("coordinates", metavar="COORDINATES", type=SourceType())
+@click.argument("coordinates", metavar="COORDINATES", shell_complete=complete_sources)
 @click.option(
     "--columns",
-    type=Columns(),
+    type=split_columns,
     metavar="COLUMNS",
     help="Columns of COORDINATES to score.  [default: all numeric columns]",
 )
 @click.option(
     "--truth",
-    type=Columns(),
+    type=split_columns,
     metavar="COLUMNS",
     help="Columns of FILE with true coordinates to compare with; not part of the data.",
 )
@@ -44,15 +45,8 @@ MAX_COORDINATES = 3
 @reading_options
 @seed_option
 @json_option
-def score(  # noqa: PLR0913
-    source: str,
-    coordinates: str,
-    columns: tuple[str, ...] | None,
-    truth: tuple[str, ...] | None,
-    n_neighbors: int | None,
-    reading: Reading,
-    seed: int,
-    as_json: bool,
+def score(
+    source: str, coordinates: str, truth: tuple[str, ...] | None, seed: int, as_json: bool, **values: Any
 ) -> None:
     """Score coordinates of the rows of FILE, computed by any program, and compare the scores with those of PCA.
 
@@ -60,8 +54,6 @@ def score(  # noqa: PLR0913
     """
     from manifoldry.cli._answers import score_text
     from manifoldry.cli._flow.tables import class_labels
-    from manifoldry.cli._progress import progress_reporter
-    from manifoldry.cli._text import json_text
     from manifoldry.data._tables import ReadOptions, read_table
     from manifoldry.evaluation.metrics import score as score_of
 
@@ -69,24 +61,19 @@ def score(  # noqa: PLR0913
         raise ValueError("Only one of FILE and COORDINATES can be standard input.")
     with progress_reporter(shown=not as_json) as reporter:
         with reporter.stage("read", f"reading {source}"):
-            table, X, _ = _with_truth(reading, truth).prepared(source, seed)
-            embedding = read_table(coordinates, ReadOptions(features=columns or None, missing="drop"))
+            # true coordinates are no features
+            table, X, _ = reading_of({**values, "color": (*values["color"], truth or ())}).prepared(source, seed)
+            embedding = read_table(coordinates, ReadOptions(features=values["columns"] or None, missing="drop"))
         X, Y, table = _matched(X, table, embedding)
-        true_coordinates = _truth(table, truth)
         with reporter.stage("score", "scoring"):
+            labels = class_labels(table)
             scores = score_of(
-                X, Y, class_labels(table), true_coordinates, n_neighbors=n_neighbors or "auto", random_state=seed
+                X, Y, labels, _truth(table, truth), n_neighbors=values["n_neighbors"] or "auto", random_state=seed
             )
     if as_json:
         click.echo(json_text({"source": source, "coordinates": coordinates, "figures": scores.to_dict()}))
     else:
         click.echo(score_text(scores))
-
-
-def _with_truth(reading: Reading, truth: tuple[str, ...] | None) -> Reading:
-    """Return the reading with the true coordinates as columns that are not features."""
-    options = reading.options
-    return replace(reading, options=replace(options, color=(*options.color, *(truth or ()))))
 
 
 def _matched(X: Any, table: Table, embedding: Table) -> tuple[Any, Any, Table]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from manifoldry.cli._options import Reading, chunk_options, json_option, reading_options, source_argument
+from manifoldry.cli._options import chunk_options, json_option, reading_of, reading_options, source_argument
 from manifoldry.cli._outputs import (
     STANDARD_STREAM,
     Outputs,
@@ -18,17 +17,8 @@ from manifoldry.cli._outputs import (
     output_option,
     quiet_option,
 )
-
-
-@contextmanager
-def interruption_message() -> Iterator[None]:
-    """Print the message of a KeyboardInterrupt, if it has one."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupted:
-        if str(interrupted):
-            click.echo(f"manifoldry: {interrupted}", err=True)
-        raise
+from manifoldry.cli._progress import progress_reporter
+from manifoldry.cli._text import json_text
 
 
 @click.command()
@@ -40,16 +30,8 @@ def interruption_message() -> Iterator[None]:
 @force_option
 @json_option
 @quiet_option
-def transform(  # noqa: PLR0913
-    model: Path,
-    source: str,
-    output: Path | None,
-    reading: Reading,
-    chunked: bool | None,
-    resume: bool,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
+def transform(
+    model: Path, source: str, output: Path | None, force: bool, as_json: bool, quiet: bool, **values: Any
 ) -> None:
     """Embed new rows with a saved model (MODEL, an .mfy file written by embed).
 
@@ -59,17 +41,17 @@ def transform(  # noqa: PLR0913
     from manifoldry.cli._answers import transform_text
     from manifoldry.cli._flow.transform import TransformTask
     from manifoldry.cli._flow.transform import transform as run_transform
-    from manifoldry.cli._progress import progress_reporter
-    from manifoldry.cli._text import json_text
 
+    reading = reading_of(values)
     if reading.scale != "auto" or reading.pca is not None:
         raise click.UsageError("The model prepares new rows itself: leave out --scale and --pca.")
     outputs = Outputs(output or coordinates_path(source, Path(".")), overwrite=force)
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
         raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file with --output.")
-    with progress_reporter(shown=not (as_json or quiet)) as reporter, interruption_message():
-        result = run_transform(TransformTask(model, source, outputs, reading.options, chunked, resume), reporter)
+    task = TransformTask(model, source, outputs, reading, values["chunked"], values["resume"])
+    with progress_reporter(shown=not (as_json or quiet)) as reporter:
+        result = run_transform(task, reporter)
     if as_json:
         click.echo(json_text(result))
     elif not quiet:

@@ -1,8 +1,7 @@
-"""The server of the live page: access checks, routes and responses.
+"""The server of the live page.
 
-It listens on 127.0.0.1 by default. Other programs and pages on the machine can reach that address too, so every request
-must have the random token in its path and this host in its header (against DNS rebinding), and a request that changes
-something must come from this page.
+It listens on 127.0.0.1 by default, which other programs and pages on the machine reach too. So every request needs the
+random token in its path and this host in its header, and a request that changes something must come from this page.
 """
 
 from __future__ import annotations
@@ -16,17 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from manifoldry.cli._explore.session import Session
-from manifoldry.cli._messages import USER_ERRORS, bug_text, error_text, is_bug
+from manifoldry.cli._text import USER_ERRORS, bug_text, error_text, is_bug
 
 LOOPBACK = "127.0.0.1"
-MAX_BODY_BYTES = 64_000_000
-"""Enough for 5,000,000 selected rows as text; longer bodies are rejected unread."""
+MAX_BODY_BYTES = 64_000_000  # enough for 5,000,000 selected rows as text; longer bodies are rejected unread
 
-MIN_COMPRESSED_BYTES = 10_000
-"""Shorter responses are not compressed."""
+MIN_COMPRESSED_BYTES = 10_000  # shorter responses are not compressed
 
-MAX_SECONDS_SILENT = 30
-"""Idle seconds after which a connection is closed."""
+MAX_SECONDS_SILENT = 30  # idle seconds after which a connection is closed
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -39,24 +35,12 @@ HEADERS = {
 Response = tuple[HTTPStatus, str, bytes]
 """Status, content type and body."""
 
+Routes = dict[str, Callable[[Session, Any], Response]]
+"""What answers a request, by the path after the token."""
+
 
 class ExploreServer(ThreadingHTTPServer):
-    """Serves one session to anyone who knows the address.
-
-    Parameters
-    ----------
-    session : Session
-        The data and the embeddings.
-    host : str
-        Address to listen on.
-    port : int
-        Port; 0 for a free one.
-
-    Attributes
-    ----------
-    url : str
-        The address of the page, with its token.
-    """
+    """Serves one session at ``url``, to anyone who knows the token in it; port 0 is a free one."""
 
     daemon_threads = True
 
@@ -64,8 +48,8 @@ class ExploreServer(ThreadingHTTPServer):
         super().__init__((host, port), ExploreHandler)
         self.session = session
         self.token = secrets.token_urlsafe(24)
-        own = {LOOPBACK, "localhost"} if host == LOOPBACK else {host}
-        self.hosts = None if host in ("0.0.0.0", "") else {f"{name}:{self.server_port}" for name in own}
+        names = {LOOPBACK, "localhost"} if host == LOOPBACK else {host}
+        self.hosts = None if host in ("0.0.0.0", "") else {f"{name}:{self.server_port}" for name in names}
         self.url = f"http://{host or '0.0.0.0'}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -90,35 +74,28 @@ class ExploreHandler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Keep the terminal for the user."""
 
-    def _respond(self, routes: dict[str, Callable[[Session, Any], Response]]) -> None:
+    def _respond(self, routes: Routes) -> None:
         rejection = self._rejection()
         if rejection is not None:
             self._send(_as_json({"error": rejection[1]}, rejection[0]))
             return
-        route = routes.get(self._path())
+        route = routes.get(self.path.partition("?")[0].split("/", 2)[-1])  # the path after the token
         if route is None:
             self._send(_as_json({"error": "Not found."}, HTTPStatus.NOT_FOUND))
             return
         try:
-            self._send(route(self._session, self._body()))
+            self._send(route(self._server.session, self._body()))
         except ConnectionError:
             raise  # the browser has closed the connection
         except Exception as error:
-            user_error = isinstance(error, USER_ERRORS) and not is_bug(error)
+            bug = is_bug(error)
+            user_error = isinstance(error, USER_ERRORS) and not bug
             status = HTTPStatus.BAD_REQUEST if user_error else HTTPStatus.INTERNAL_SERVER_ERROR
-            self._send(_as_json({"error": bug_text(error) if is_bug(error) else error_text(error)}, status))
+            self._send(_as_json({"error": bug_text(error) if bug else error_text(error)}, status))
 
     @property
     def _server(self) -> ExploreServer:
         return cast(ExploreServer, self.server)
-
-    @property
-    def _session(self) -> Session:
-        return self._server.session
-
-    def _path(self) -> str:
-        """Return the path after the token."""
-        return self.path.partition("?")[0].split("/", 2)[-1]
 
     def _rejection(self) -> tuple[HTTPStatus, str] | None:
         """Return status and message for a request that is not allowed, otherwise None."""
@@ -170,19 +147,14 @@ def _as_json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return status, "application/json", json.dumps(value, allow_nan=False).encode()
 
 
-def _page(session: Session, _: Any) -> Response:
-    return HTTPStatus.OK, "text/html; charset=utf-8", session.page().encode()
-
-
-GET: dict[str, Callable[[Session, Any], Response]] = {
-    "": _page,
+GET: Routes = {
+    "": lambda session, _: (HTTPStatus.OK, "text/html; charset=utf-8", session.page().encode()),
     "payload": lambda session, _: _as_json(session.payload()),
     "progress": lambda session, _: _as_json(session.progress()),
 }
-POST: dict[str, Callable[[Session, Any], Response]] = {
+POST: Routes = {
     "embed": lambda session, body: _as_json(session.embed(body), HTTPStatus.ACCEPTED),
     "stop": lambda session, _: _as_json(session.stop()),
     "remove": lambda session, body: _as_json(session.remove(body)),
     "save": lambda session, body: _as_json(session.save(body)),
 }
-"""Routes by the path after the token."""

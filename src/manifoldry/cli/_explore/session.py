@@ -1,4 +1,4 @@
-"""What the live page is about: the data, the embeddings made of them so far, and the one that is being made."""
+"""The session of a live page: the data, its embeddings so far, and the one that is being computed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,19 @@ from manifoldry._core.registry import list_methods
 from manifoldry._core.run import Progress
 from manifoldry._core.values import Array, IntArray
 from manifoldry.cli._flow.fitting import new_estimator
-from manifoldry.cli._flow.results import table_report
-from manifoldry.cli._flow.tables import MixedUnits, class_labels, with_units
-from manifoldry.cli._messages import bug_text, error_text, is_bug
-from manifoldry.cli._methods import method_class, method_name
-from manifoldry.cli._parameters import MethodParameter, method_parameters
+from manifoldry.cli._flow.results import row_columns
+from manifoldry.cli._flow.tables import MixedUnits, diagnose_table
+from manifoldry.cli._methods import MethodParameter, method_class, method_name, method_parameters
 from manifoldry.cli._progress import ProgressReporter
+from manifoldry.cli._text import bug_text, error_text, is_bug
 from manifoldry.data._tables import Table
 from manifoldry.data._tables.assemble import unique
-from manifoldry.evaluation.diagnosis import diagnose
-from manifoldry.viz._report import Report
+from manifoldry.viz._report import Report, build_report
 from manifoldry.viz._report.page import payload, render
 
-FIRST_METHOD = "PCA"
-"""The first panel: fast, and the baseline for all others."""
+FIRST_METHOD = "PCA"  # the first panel: fast, and the baseline for all others
 
-MAX_KEPT_PANELS = 8
-"""Maximum number of panels; a new one replaces the oldest except PCA."""
+MAX_KEPT_PANELS = 8  # maximum number of panels; a new one replaces the oldest except PCA
 
 FIXED_PARAMETERS = ("n_components", "n_jobs", "metric", "metric_params")
 """Parameters without a field: the page has a control for the first, the command sets the others."""
@@ -86,23 +83,7 @@ class JobReporter(ProgressReporter):
 
 
 class Session:
-    """The data and embeddings of one live page; the public methods answer its requests.
-
-    Parameters
-    ----------
-    table : Table
-        The rows and their labels, ids and other columns.
-    X : array or sparse matrix, optional
-        The prepared rows; by default those of the table.
-    units : MixedUnits, optional
-        Why the columns were standardized.
-    folder : Path
-        Folder for saved selections.
-    seed : int
-        Seed of all fits.
-    n_jobs : int, optional
-        Threads.
-    """
+    """The data and embeddings of one live page; public methods answer its requests. ``X`` are prepared rows."""
 
     def __init__(
         self,
@@ -116,9 +97,7 @@ class Session:
     ) -> None:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
         self.X = table.X if X is None else X
-        names = table.features if len(table.features) == self.X.shape[1] else None
-        diagnosis = diagnose(self.X, labels=class_labels(table), feature_names=names, random_state=seed, n_jobs=n_jobs)
-        self.diagnosis = with_units(diagnosis, units)
+        self.diagnosis = diagnose_table(table, self.X, units=units, random_state=seed, n_jobs=n_jobs)
         self.models: dict[str, Any] = {}
         self.version = 0
         self._lock = threading.RLock()
@@ -152,10 +131,8 @@ class Session:
         """Return the methods with their parameters, for the controls."""
         return [
             {
-                "name": card.name,
-                "family": card.family,
-                "use_when": card.use_when,
-                "parameters": [_field(each) for each in _fields(card.cls).values()],
+                **{name: getattr(card, name) for name in ("name", "family", "use_when")},
+                "parameters": [_description(each) for each in _fields(card.cls).values()],
             }
             for card in list_methods()
         ]
@@ -183,15 +160,10 @@ class Session:
         model = self._estimator(name, values, n_components)
         changed = {key: value for key, value in values.items() if value != fields[key].default}
         with self._lock:
-            if self._reporter.job.running:
-                raise BusyError(f"{self._reporter.job.name} is still running: wait for it or stop it.")
+            self._check_idle()
             self._reporter = JobReporter(_panel_name(name, changed, n_components))
-            self._thread = threading.Thread(
-                target=self._run,
-                args=(self._reporter.job.name, model, self._reporter),
-                name="manifoldry-explore",
-                daemon=True,
-            )
+            arguments = (self._reporter.job.name, model, self._reporter)
+            self._thread = threading.Thread(target=self._run, args=arguments, name="manifoldry-explore", daemon=True)
             self._thread.start()
         return self.progress()
 
@@ -209,8 +181,7 @@ class Session:
         """Remove a panel from the page."""
         name = _text(body, "panel")
         with self._lock:
-            if self._reporter.job.running:
-                raise BusyError(f"{self._reporter.job.name} is still running: wait for it or stop it.")
+            self._check_idle()
             if name not in self.models or len(self.models) == 1:
                 raise ValueError(f"There is no panel {name!r} that can be removed.")
             del self.models[name]
@@ -227,6 +198,10 @@ class Session:
         """Return an unfitted estimator with the session's seed and threads."""
         d = 1 if name == "PrincipalCurve" else n_components
         return new_estimator(name, values, d, self.seed, self.n_jobs)
+
+    def _check_idle(self) -> None:
+        if self._reporter.job.running:
+            raise BusyError(f"{self._reporter.job.name} is still running: wait for it or stop it.")
 
     def _run(self, name: str, model: Any, reporter: JobReporter) -> None:
         """Fit a model and update the page, in the thread of a job; errors are sent to the page."""
@@ -256,9 +231,8 @@ class Session:
         return {name: model, **others}
 
     def _build_report(self, models: Mapping[str, Any]) -> Report:
-        return table_report(
-            self.table, self.X, models, title=self.table.source, seed=self.seed, diagnosis=self.diagnosis
-        )
+        settings: dict[str, Any] = {"title": self.table.source, "random_state": self.seed, "diagnosis": self.diagnosis}
+        return build_report(self.X, models, **row_columns(self.table), **settings)
 
     def _show(self, report: Report, models: dict[str, Any] | None = None) -> None:
         with self._lock:
@@ -273,22 +247,16 @@ def _fields(cls: type) -> dict[str, MethodParameter]:
     return {name: each for name, each in method_parameters(cls).items() if name not in FIXED_PARAMETERS}
 
 
-def _field(parameter: MethodParameter) -> dict[str, Any]:
+def _description(parameter: MethodParameter) -> dict[str, Any]:
     """Return the description of a field."""
+    options = [str(choice) for choice in choices(parameter.annotation)] if parameter.is_choice else []
     return {
         "name": parameter.name,
         "default": parameter.default_text,
         "allowed": parameter.allowed,
-        "choices": _words(parameter),
+        "choices": ["true", "false"] if parameter.is_flag else options,
         "text": parameter.text,
     }
-
-
-def _words(parameter: MethodParameter) -> list[str]:
-    """Return the possible values of a flag or a choice."""
-    if parameter.is_flag:
-        return ["true", "false"]
-    return [str(choice) for choice in choices(parameter.annotation)] if parameter.is_choice else []
 
 
 def _panel_name(method: str, changed: Mapping[str, Any], n_components: int) -> str:
@@ -319,25 +287,13 @@ def live_script(choices: Sequence[Mapping[str, Any]], version: int) -> str:
     return f"const LIVE_CHOICES = {methods}, LIVE_VERSION = {version:d};\n{source}"
 
 
-ROWS_AT_ONCE = 1000
-"""Rows written at a time, which bounds the memory for dense copies of sparse rows."""
+ROWS_AT_ONCE = 1000  # rows written at a time, which bounds the memory for dense copies of sparse rows
 
 
 def write_selection(report: Report, table: Table, rows: IntArray, folder: Path) -> Path:
-    """Write rows of a page to a new CSV file and return its path.
-
-    Parameters
-    ----------
-    report : Report
-        The content of the page, with coordinates in every panel.
-    table : Table
-        The ids, features and other columns as read from the file.
-    rows : ndarray of int
-        Which rows.
-    folder : Path
-        Folder for the file.
-    """
-    path = _free_path(folder, Path(table.source).stem or "data")
+    """Write rows of a page, with their coordinates in every panel, to a new CSV file and return its path."""
+    stem = Path(table.source).stem or "data"
+    path = next(free for i in count(1) if not (free := folder / f"{stem}_selection_{i}.csv").exists())
     axes = {
         f"{panel.name} {axis + 1}": panel.coordinates[:, axis]
         for panel in report.panels
@@ -348,10 +304,10 @@ def write_selection(report: Report, table: Table, rows: IntArray, folder: Path) 
         writer = csv.writer(file)
         writer.writerow(names)
         for start in range(0, len(rows), ROWS_AT_ONCE):
-            some = rows[start : start + ROWS_AT_ONCE]
-            before = [column[some].tolist() for column in (report.ids, *report.columns.values())]
-            after = [column[some].tolist() for column in axes.values()]
-            writer.writerows(zip(*before, *_features(table, some), *after, strict=True))
+            chunk = rows[start : start + ROWS_AT_ONCE]
+            before = [column[chunk].tolist() for column in (report.ids, *report.columns.values())]
+            after = [column[chunk].tolist() for column in axes.values()]
+            writer.writerows(zip(*before, *_features(table, chunk), *after, strict=True))
     return path
 
 
@@ -361,11 +317,3 @@ def _features(table: Table, rows: IntArray) -> Iterator[list[str]]:
     values: Array = X.toarray() if hasattr(X, "tocsr") else X
     for column in values.T:
         yield np.where(np.isfinite(column), column.astype(str), "").tolist()
-
-
-def _free_path(folder: Path, stem: str) -> Path:
-    """Return the first of STEM_selection_1.csv, _2.csv ... that does not exist."""
-    number = 1
-    while (path := folder / f"{stem}_selection_{number}.csv").exists():
-        number += 1
-    return path

@@ -9,27 +9,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.chunks import BlockSample
-from manifoldry._core.run import Progress, Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.chunks import ChunkSample
+from manifoldry._core.run import Progress, Run, one_blas_thread
 from manifoldry._core.values import Array, IntArray
 from manifoldry.cli._flow.fitting import EmbedTask, Prepared
 from manifoldry.cli._outputs import STANDARD_STREAM, Outputs
 from manifoldry.cli._progress import ProgressReporter
-from manifoldry.data._chunked.local import LocalBlocks
-from manifoldry.data._chunked.open import npy_blocks
+from manifoldry.data._chunked import npy_chunks
+from manifoldry.data._chunked.local import LocalChunks
 from manifoldry.data._chunked.store import RowNames, row_numbers
-from manifoldry.data._tables import ReadOptions, Table, preparation, read_table
+from manifoldry.data._tables import ReadOptions, Table, read_table
 from manifoldry.data._tables.assemble import ROW_NUMBER
-from manifoldry.data._tables.errors import UnreadableError, counted, refusing, sized
+from manifoldry.data._tables.errors import UnreadableError, counted, reading_errors, sized
 from manifoldry.data._tables.source import FORMATS, find_format, find_source
-from manifoldry.data._tables.table import Column, Roles, assign_roles
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.data._tables.table import Column, assign_roles
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods.linear._pca import PCA
 
 MAX_TABLE_BYTES = 2 * 10**9
-"""Size in memory up to which a table is read at once. A constant, so that a file is embedded the same way on every
-machine."""
+"""Size in memory up to which a table is read at once; a constant, so that all machines embed a file the same way."""
 
 BYTES_PER_NUMBER = 8
 
@@ -39,25 +37,9 @@ FOLDER_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
 @dataclass(frozen=True, eq=False)
 class ChunkedTable:
-    """A large source as chunked data, with the roles of its columns.
+    """A large source as chunked data, with the roles of its columns."""
 
-    Parameters
-    ----------
-    chunks : LocalBlocks
-        The features.
-    features : tuple of str
-        Their names.
-    id, label : str, optional
-        Columns with the names and the classes of the rows.
-    color : tuple of str
-        Further columns to color by.
-    source : str
-        Name of the source, for titles.
-    remarks : tuple of str
-        What the user should know about the columns.
-    """
-
-    chunks: LocalBlocks
+    chunks: LocalChunks
     features: tuple[str, ...]
     id: str | None = None
     label: str | None = None
@@ -100,15 +82,7 @@ class ChunkedTable:
 
 
 def chunking_reason(source: str, options: ReadOptions, chunked: bool | None) -> str | None:
-    """Return why a source is read in chunks; None if it is read into memory.
-
-    Parameters
-    ----------
-    source, options
-        What is read, and how.
-    chunked : bool, optional
-        The value of ``--chunked``; by default the size decides.
-    """
+    """Return why a source is read in chunks, None if it is read into memory; by default its size decides."""
     if chunked is False or (chunked is None and not _may_be_large(source)):
         return None
     if chunked:
@@ -140,12 +114,12 @@ def _may_be_large(source: str) -> bool:
 def _table_bytes(path: Path, kind: str, options: ReadOptions) -> float:
     """Return an estimate of the size of a table in memory; 0 for formats that cannot be read in chunks."""
     if kind == "npy":
-        with refusing(path.name, FORMATS["npy"]):
+        with reading_errors(path.name, FORMATS["npy"]):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         return float(mapped.size * BYTES_PER_NUMBER) if mapped.ndim == 2 else 0.0
-    from manifoldry.data._chunked.arrow import BLOCK_FORMATS, TextBatches, file_batches
+    from manifoldry.data._chunked.arrow import CHUNKED_FORMATS, TextBatches, file_batches
 
-    if kind not in BLOCK_FORMATS:
+    if kind not in CHUNKED_FORMATS:
         return 0.0
     batches = file_batches(path, options)
     rows: float = batches.n_rows or 0
@@ -174,7 +148,7 @@ def open_chunked(source: str, options: ReadOptions) -> ChunkedTable:
             raise UnreadableError(
                 f"{file.name} is {FORMATS[kind]}, which cannot be read in chunks; Parquet, Arrow, CSV and .npy can."
             )
-    from manifoldry.data._chunked.arrow import ArrowBlocks, file_batches
+    from manifoldry.data._chunked.arrow import ArrowChunks, file_batches
 
     batches = file_batches(path, options)
     columns, count = _first_columns(batches)
@@ -182,45 +156,35 @@ def open_chunked(source: str, options: ReadOptions) -> ChunkedTable:
     if not roles.features:
         raise UnreadableError(f"{path.name} has no column of numbers to embed.")
     missing: Literal["refuse", "drop", "keep"] = "keep" if options.missing == "impute" else options.missing
-    chunks = ArrowBlocks(batches, [column.name for column in roles.features], missing)
+    chunks = ArrowChunks(batches, [column.name for column in roles.features], missing)
     features = chunks.feature_names or ()
     chunks.feature_names = None  # a model is fitted to plain arrays, as for a table in memory
     remarks = (*getattr(batches, "remarks", ()), *roles.remarks)
     if roles.remarks and chunks.n_rows != count:
         remarks = (*remarks, f"The roles of the columns were decided from the first {counted(count, 'row')}.")
-    return _with_roles(ChunkedTable(chunks, features, source=path.name, remarks=remarks), roles)
+    return ChunkedTable(
+        chunks,
+        features,
+        id=None if roles.id is None else roles.id.name,
+        label=None if roles.label is None else roles.label.name,
+        color=tuple(column.name for column in roles.colors),
+        source=path.name,
+        remarks=remarks,
+    )
 
 
 def check_outputs(outputs: Outputs, source: str, options: ReadOptions) -> None:
-    """Raise before any work if the outputs cannot be written, or first if the input has an error, such as a typo.
+    """Raise before any work if outputs cannot be written; an error of the input, such as a typo, comes first."""
+    from manifoldry.data._chunked.arrow import CHUNKED_FORMATS
 
-    Only the first rows are read if the format allows it.
-    """
     try:
         outputs.check(source)
     except (OSError, ValueError):
-        _check_input(source, options)
+        if Path(source).is_file() and find_format(find_source(source), options.format) in CHUNKED_FORMATS:
+            open_chunked(source, options)
+        elif source != STANDARD_STREAM:
+            read_table(source, replace(options, missing="impute"))
         raise
-
-
-def _check_input(source: str, options: ReadOptions) -> None:
-    from manifoldry.data._chunked.arrow import BLOCK_FORMATS
-
-    if source == STANDARD_STREAM:
-        return
-    if Path(source).is_file() and find_format(find_source(source), options.format) in BLOCK_FORMATS:
-        open_chunked(source, options)
-    else:
-        read_table(source, replace(options, missing="impute"))
-
-
-def _with_roles(table: ChunkedTable, roles: Roles) -> ChunkedTable:
-    return replace(
-        table,
-        id=None if roles.id is None else roles.id.name,
-        label=None if roles.label is None else roles.label.name,
-        color=tuple(column.name for column in roles.beside),
-    )
 
 
 def _first_columns(batches: Any) -> tuple[list[Column], int]:
@@ -228,7 +192,7 @@ def _first_columns(batches: Any) -> tuple[list[Column], int]:
     from manifoldry.data._chunked.arrow import columns_of, first_rows
     from manifoldry.data._tables.arrow import checked_column
 
-    head = first_rows(batches, batches.names, batches.whole_numbers)
+    head = first_rows(batches, batches.names, batches.integer_columns)
     if head is None:
         raise UnreadableError(f"{batches.name} has no rows; one row per point is needed.")
     columns = columns_of(head, batches.names)
@@ -246,15 +210,14 @@ def _array_table(path: Path, options: ReadOptions) -> ChunkedTable:
                 f"--{name} needs a file with named columns; all columns of {path.name} are embedded, and it may not "
                 "have missing values."
             )
-    chunks = npy_blocks(path)
+    chunks = npy_chunks(path)
     if chunks.X.dtype.kind not in "fiub":
         raise UnreadableError(f"{path.name} holds entries of type {chunks.X.dtype}; real numbers are needed.")
     return ChunkedTable(chunks, tuple(f"x{j}" for j in range(chunks.n_features)), source=path.name)
 
 
-PREPARED_SAMPLE = BlockFit().n_rows
-"""Rows of the sample for medians, quartiles and the comparison of methods. Most fits draw the same sample, so one pass
-serves both."""
+PREPARED_SAMPLE = ChunkSupport().n_rows
+"""Rows of the sample for medians, quartiles and the comparison of methods; most fits draw the same sample."""
 
 MAX_SCATTER_COLUMNS = 4096
 """Columns up to which principal components are computed from all rows: their covariance takes 128 MB."""
@@ -274,7 +237,12 @@ class PreparedRows:
         return rows
 
 
-def with_steps(chunks: LocalBlocks, steps: Sequence[Any], sample: Array, seed: int) -> LocalBlocks:
+def split_pipeline(model: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """Return the preparation and the method of a fitted pipeline; a method alone has no preparation."""
+    return (model.steps[:-1], model[-1]) if hasattr(model, "steps") else ([], model)
+
+
+def with_steps(chunks: LocalChunks, steps: Sequence[Any], sample: Array, seed: int) -> LocalChunks:
     """Return chunked data with steps applied; ``sample`` holds at least one prepared row."""
     if not steps:
         return chunks
@@ -283,7 +251,7 @@ def with_steps(chunks: LocalBlocks, steps: Sequence[Any], sample: Array, seed: i
 
 def prepare_chunked(
     task: EmbedTask, source: ChunkedTable, reporter: ProgressReporter
-) -> tuple[EmbedTask, Prepared, BlockSample, list[str]]:
+) -> tuple[EmbedTask, Prepared, ChunkSample, list[str]]:
     """Fit the preparation; return the task with its scale, the prepared chunks, a sample of the rows, and remarks.
 
     Means and variances (``--scale standard``), and principal components of up to `MAX_SCATTER_COLUMNS` columns, come
@@ -292,13 +260,13 @@ def prepare_chunked(
     chunks, run = source.chunks, Run(task.seed, callback=reporter.callback)
     with run.stage("sample"):
         sample = chunks.sample(PREPARED_SAMPLE, run.rng("sampled rows"), run)
-    task = task.scaled(sample.rows, source.features)
-    steps = preparation(task.fixed_scale, task.pca, task.reading.missing == "impute", task.seed, X=sample.rows)
     X = sample.rows
+    task = task.scaled(X, source.features)
+    steps = task.reading.steps(X, task.seed)
     fitted: list[Any] = []
     sampled: list[str] = []
     for name, step in steps:
-        if name == "scale" and task.scale == "standard":
+        if name == "scale" and task.reading.scale == "standard":
             for start, rows in with_steps(chunks, fitted, X, task.seed).blocks():
                 step.partial_fit(rows)
                 reporter.show(Progress("means and variances", start + len(rows), chunks.n_rows, 0.0))
@@ -306,18 +274,17 @@ def prepare_chunked(
             _fit_axes(step, with_steps(chunks, fitted, X, task.seed))
         else:
             step.fit(X)
-            sampled += [SAMPLED_STEPS[name]] if name in SAMPLED_STEPS else []
+            estimates = name in SAMPLED_STEPS and not (name == "scale" and task.reading.scale in ("unit", "log1p"))
+            sampled += [SAMPLED_STEPS[name]] if estimates else []
         X = step.transform(X)
         fitted.append(step)
-    if task.scale in ("unit", "log1p") and SAMPLED_STEPS["scale"] in sampled:
-        sampled.remove(SAMPLED_STEPS["scale"])  # these scalings estimate nothing
     remarks = []
     if sampled and not sample.whole:
         remarks.append(f"{', '.join(sampled).capitalize()} were estimated from a sample of {len(X):,} rows.")
     return task, Prepared(X, steps, with_steps(chunks, fitted, X, task.seed)), sample, remarks
 
 
-def _fit_axes(step: Any, chunks: LocalBlocks) -> None:
+def _fit_axes(step: Any, chunks: LocalChunks) -> None:
     """Fit scikit-learn's PCA, which does not accept chunked data, to all rows by way of ours."""
     pca = PCA(n_components=step.n_components, random_state=step.random_state).fit(chunks)
     for name in AXES_STATE:

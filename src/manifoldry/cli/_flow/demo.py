@@ -21,11 +21,9 @@ from manifoldry.data.datasets import Dataset
 from manifoldry.evaluation import metrics
 from manifoldry.viz._report import Report, build_report
 
-MIN_POINTS = 50
-"""Scores use 15 neighbors, which must be fewer than half of the points."""
+MIN_POINTS = 50  # scores use 15 neighbors, which must be fewer than half of the points
 
-ROLL_HEIGHT = 42.0
-"""Gives a sheet about twice as long as wide, which fills a panel."""
+ROLL_HEIGHT = 42.0  # gives a sheet about twice as long as wide, which fills a panel
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "NonmetricMDS": {"tol": 1e-4},
@@ -50,6 +48,14 @@ SCORES: Mapping[str, str] = {
 
 REPORTED = ("IPA", "LTSA", "Isomap", "TSNE", "UMAP", "MVU", "PCA")
 """Methods in the report, one or two of each kind, so that panels are large enough to compare."""
+
+CAPTION = (
+    "error {procrustes_similarity:.4f}   trust {trustworthiness:.4f}   neighbors kept {knn_kept:.0%}   {seconds:.2f} s"
+)
+"""Line below the name of a panel."""
+
+SUBTITLE = "{} methods on the same {:,} points; embeddings are rotated, shifted and scaled onto the true sheet (gray)."
+"""Line below the title of the picture."""
 
 LEGEND = """\
 trust, continuity, kept: how well neighbors are preserved; 1 is best. deviation: median relative change of the
@@ -140,16 +146,6 @@ def _show(title: str, roll: Dataset, path: Path) -> list[Result]:
     return results
 
 
-def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> None:
-    """Draw the data, the truth and the results of several methods side by side."""
-    subtitle = (
-        f"{len(results)} methods on the same {len(roll.X):,} points. Every embedding is rotated, shifted and scaled "
-        "onto the true sheet, shown in gray."
-    )
-    panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
-    draw_sheets(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
-
-
 def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 100 else f"{value:.0e}"
 
@@ -160,79 +156,48 @@ def _line(name: str, *cells: str) -> str:
     return first + "".join(cell.rjust(2 + max(6, len(head))) for cell, head in zip(cells, heads, strict=True))
 
 
-def _caption(result: Result) -> str:
-    scores = result.scores
-    return (
-        f"error {scores['procrustes_similarity']:.4f}   trust {scores['trustworthiness']:.4f}   "
-        f"neighbors kept {scores['knn_kept']:.0%}   {result.seconds:.2f} s"
-    )
-
-
 N_COLUMNS = 5
-PANEL_INCHES = (3.9, 2.1)
-LEFT, RIGHT, BOTTOM, TOP, ACROSS, DOWN = 0.3, 0.3, 0.75, 1.6, 0.3, 0.8
-"""Size of the panels, margins and gaps, in inches."""
+PANEL_INCHES = (4.2, 2.1)
 DPI = 150
 DOTS = {"s": 8, "linewidths": 0}
 SHOWN_QUANTILES = (0.02, 0.98)
 """Quantiles of the coordinates that a panel must show, so that a few outliers do not shrink all other points."""
-FRAME_MARGIN_SHARE = 0.02
-"""Space around what is drawn, as a share of its size."""
-
-Box = tuple[float, float, float, float]
-"""Left, bottom, width and height, relative to the figure."""
-
-Frame = tuple[FloatArray, FloatArray]
-"""Lower left and upper right corner of the region shown in a panel."""
+FRAME_MARGIN_SHARE = 0.02  # Space around what is drawn, as a share of its size
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One embedding to draw: title, line of scores, and coordinates of shape (n, 2) aligned with the truth."""
-
-    title: str
-    caption: str
-    coordinates: FloatArray
-
-
-def draw_sheets(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
-    """Draw the data (n, 3), the true sheet (n, 2) and all panels to a PNG file, colored by the first true coordinate.
+def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> None:
+    """Draw the data (n, 3), the true sheet (n, 2) and all results to a PNG file, colored by the first true coordinate.
 
     All panels show the same region, which contains the true sheet and nearly all of every embedding. The true sheet is
     drawn in gray behind each embedding.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    if data.truth is None or data.truth.shape[1] != 2 or data.X.shape[1] != 3:
-        raise ValueError(f"The picture needs points in space with two true coordinates; got {data!r}.")
-    n_rows = ceil((len(panels) + 2) / N_COLUMNS)
-    width = LEFT + N_COLUMNS * PANEL_INCHES[0] + (N_COLUMNS - 1) * ACROSS + RIGHT
-    height = TOP + n_rows * PANEL_INCHES[1] + (n_rows - 1) * DOWN + BOTTOM
-    figure = Figure(figsize=(width, height), facecolor=PAPER)
-    FigureCanvasAgg(figure)
-    boxes = [_box(i, width, height) for i in range(len(panels) + 2)]
-    sheet = Panel("the true sheet", "arc length and height", data.truth)
-    frame = _frame([data.truth, *(panel.coordinates for panel in panels)])
-    _draw_data(figure, boxes[0], data)
-    for box, panel in zip(boxes[1:], [sheet, *panels], strict=True):
-        dots = _draw_panel(figure, box, panel, data.truth, frame)
-    figure.text(LEFT / width, 1 - 0.38 / height, title, size=20, weight="bold", color=INK, va="center")
-    figure.text(LEFT / width, 1 - 0.70 / height, subtitle, size=11, color=FAINT, va="center")
-    _legend(figure, dots, width, height)
-    figure.savefig(path, dpi=DPI)
+    truth = roll.truth
+    if truth is None or truth.shape[1] != 2 or roll.X.shape[1] != 3:
+        raise ValueError(f"The picture needs points in space with two true coordinates; got {roll!r}.")
+    panels = [("the true sheet", "arc length and height", truth)]
+    panels += [(result.name, CAPTION.format(**vars(result), **result.scores), result.aligned) for result in results]
+    n_rows = ceil((len(panels) + 1) / N_COLUMNS)
+    size = (N_COLUMNS * PANEL_INCHES[0], n_rows * (PANEL_INCHES[1] + 0.7) + 1.2)
+    figure: Any = Figure(figsize=size, facecolor=PAPER, layout="constrained")
+    figure.suptitle(f"Unfolding a {title}\n{SUBTITLE.format(len(results), len(roll.X))}", size=16, color=INK)
+    _draw_data(figure.add_subplot(n_rows, N_COLUMNS, 1, projection="3d"), roll)
+    low, high = _frame([truth, *(result.aligned for result in results)])
+    axes = [figure.add_subplot(n_rows, N_COLUMNS, i) for i in range(2, len(panels) + 2)]
+    for ax, (name, caption, Y) in zip(axes, panels, strict=True):
+        ax.scatter(*truth.T, c=GHOST, **DOTS)
+        dots = ax.scatter(*Y[:, :2].T, c=truth[:, 0], cmap=COLORMAP, **DOTS)
+        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+        _add_title(ax, name, caption)
+    at = {"orientation": "horizontal", "shrink": 0.2, "aspect": 30, "pad": 0.01}
+    bar = figure.colorbar(dots, ax=figure.axes, label="arc length", **at)
+    bar.outline.set_visible(False)
+    figure.savefig(path, dpi=DPI, bbox_inches="tight")
 
 
-def _box(i: int, width: float, height: float) -> Box:
-    """Return the box of the i-th panel, row by row."""
-    row, column = divmod(i, N_COLUMNS)
-    left = LEFT + column * (PANEL_INCHES[0] + ACROSS)
-    top = TOP + row * (PANEL_INCHES[1] + DOWN)
-    return left / width, 1 - (top + PANEL_INCHES[1]) / height, PANEL_INCHES[0] / width, PANEL_INCHES[1] / height
-
-
-def _frame(shown: Sequence[Array]) -> Frame:
-    """Return the region with the first array and nearly all points of the others, in the shape of a panel."""
+def _frame(shown: Sequence[Array]) -> tuple[FloatArray, FloatArray]:
+    """Return the corners of the region with the first array and nearly all points of the others, shaped as a panel."""
     truth, *others = shown
     inner = [np.quantile(points[:, :2], SHOWN_QUANTILES, axis=0) for points in others]
     low = np.min([truth.min(axis=0), *(low for low, _ in inner)], axis=0)
@@ -242,41 +207,15 @@ def _frame(shown: Sequence[Array]) -> Frame:
     return (low + high) / 2 - half, (low + high) / 2 + half
 
 
-def _draw_data(figure: Any, box: Box, data: Dataset) -> None:
-    left, bottom, width, height = box
-    # 3-D axes are square; making them as high as the panel is wide leaves room for the points.
-    taller = height * PANEL_INCHES[0] / PANEL_INCHES[1]
-    axes = figure.add_axes((left, bottom - (taller - height) / 2, width, taller), projection="3d")
-    axes.patch.set_visible(False)
-    x, y, z = data.X.T
-    axes.scatter(x, y, z, c=data.color, cmap=COLORMAP, depthshade=False, **DOTS)
-    axes.view_init(elev=10, azim=-66)
-    axes.set_box_aspect((np.ptp(x), np.ptp(y), np.ptp(z)), zoom=0.9)
-    axes.set_axis_off()
-    _add_title(figure, box, "the data", f"{len(data.X):,} points in space")
+def _draw_data(ax: Any, roll: Dataset) -> None:
+    ax.scatter(*roll.X.T, c=roll.color, cmap=COLORMAP, depthshade=False, **DOTS)
+    ax.view_init(elev=10, azim=-66)
+    ax.set_box_aspect(np.ptp(roll.X, axis=0), zoom=1.5)  # 3-D axes leave wide margins
+    ax.patch.set_visible(False)
+    _add_title(ax, "the data", f"{len(roll.X):,} points in space")
 
 
-def _draw_panel(figure: Any, box: Box, panel: Panel, truth: Array, frame: Frame) -> Any:
-    axes = figure.add_axes(box)
-    axes.scatter(*truth.T, c=GHOST, **DOTS)
-    dots = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORMAP, **DOTS)
-    (left, bottom), (right, top) = frame
-    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
-    axes.set_axis_off()
-    _add_title(figure, box, panel.title, panel.caption)
-    return dots
-
-
-def _add_title(figure: Any, box: Box, title: str, caption: str) -> None:
-    left, bottom, width, height = box
-    middle, above = left + width / 2, bottom + height
-    figure.text(middle, above + 0.13 * height, title, size=14, weight="bold", color=INK, ha="center")
-    figure.text(middle, above + 0.04 * height, caption, size=9.5, color=FAINT, ha="center")
-
-
-def _legend(figure: Any, dots: Any, width: float, height: float) -> None:
-    axes = figure.add_axes((0.5 - 1.6 / width, 0.4 / height, 3.2 / width, 0.12 / height))
-    bar = figure.colorbar(dots, cax=axes, orientation="horizontal")
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=8.5, labelcolor=FAINT)
-    axes.text(-0.03, 0.5, "arc length", transform=axes.transAxes, ha="right", va="center", size=9.5, color=FAINT)
+def _add_title(ax: Any, title: str, caption: str) -> None:
+    ax.set_axis_off()
+    ax.set_title(f"{title}\n", size=14, weight="bold", color=INK)
+    ax.annotate(caption, (0.5, 1.03), xycoords="axes fraction", size=9.5, color=FAINT, ha="center")

@@ -20,28 +20,23 @@ from manifoldry._core.registry import list_methods
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array
 from manifoldry._core.warnings import EmbeddingWarning
-from manifoldry.cli._flow.tables import MixedUnits, ScaleOption, class_labels, resolved_scale
-from manifoldry.cli._messages import as_options
+from manifoldry.cli._flow.tables import Reading, class_labels
 from manifoldry.cli._methods import AUTO_CLASS, method_class
 from manifoldry.cli._outputs import Outputs
 from manifoldry.cli._progress import ProgressReporter
-from manifoldry.data._chunked import RowBlocks
-from manifoldry.data._tables import ReadOptions, Table, preparation
-from manifoldry.data._tables.preparation import Scale
-from manifoldry.evaluation.selection._auto import AutoEmbedding
-from manifoldry.evaluation.selection._candidates import growth
-from manifoldry.evaluation.selection._compare import MAX_RANKED_ROWS, ranked_rows
+from manifoldry.cli._text import as_options
+from manifoldry.data._chunked import ChunkedData
+from manifoldry.data._tables import Table
+from manifoldry.evaluation.selection._compare import MAX_RANKED_ROWS, AutoEmbedding, ranked_rows
 from manifoldry.evaluation.selection._comparison import Comparison
-from manifoldry.evaluation.selection._objectives import PURPOSES
+from manifoldry.evaluation.selection._objectives import PURPOSES, growth
 
-PATH_PURPOSE = "order along a path"
-"""The purpose whose result is one coordinate."""
+PATH_PURPOSE = "order along a path"  # the purpose whose result is one coordinate
 
 MAX_QUADRATIC_ROWS = MAX_RANKED_ROWS
 """Rows up to which methods of quadratic cost are compared: seconds, and less than a gigabyte."""
 
-MAX_LINEAR_ROWS = 100_000
-"""Rows up to which other methods are compared: a minute or two on two cores."""
+MAX_LINEAR_ROWS = 100_000  # rows up to which other methods are compared: a minute or two on two cores
 
 MAX_ROWS_OF: Mapping[str, float] = {
     "IPA": np.inf,
@@ -63,42 +58,15 @@ MIN_ROWS_FOR_EARLY_NOTES = 2000
 class EmbedTask:
     """What to embed, how, and where the results go.
 
-    Parameters
-    ----------
-    source : str
-        A file, a folder of images, the name of a built-in data set, or "-" for standard input.
-    outputs : Outputs
-        Where the results go.
-    method : str
-        Class name of a method, or "AutoEmbedding" for the best of several.
-    parameters : mapping
-        Its parameters, apart from dimension, seed and threads.
-    reading : ReadOptions
-        How the source is read.
-    scale, pca
-        How the rows are prepared, see `tables.preparation`; "auto" standardizes columns of mixed units.
-    units : MixedUnits, optional
-        Why "auto" standardized the columns.
-    n_components : int, optional
-        Target dimension; by default 2, or 1 for a curve or an order along a path.
-    seed, n_jobs
-        Seed and threads of the fit.
-    chunked : bool, optional
-        Whether the source is read in chunks; by default if it is large.
-    resume : bool
-        Whether to continue an interrupted run on chunked data.
-    command : sequence of str
-        The command-line arguments, for the record.
+    The source is a file, a folder of images, a built-in data set or "-". The dimension is 2 by default, or 1 for a
+    curve or an order along a path. By default the size of the source decides whether it is ``chunked``.
     """
 
     source: str
     outputs: Outputs
     method: str = AUTO_CLASS[0]
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    reading: ReadOptions = field(default_factory=ReadOptions)
-    scale: ScaleOption = "none"
-    pca: int | None = None
-    units: MixedUnits | None = None
+    reading: Reading = field(default_factory=Reading)
     n_components: int | None = None
     seed: int = 0
     n_jobs: int | None = None
@@ -117,28 +85,16 @@ class EmbedTask:
     def scaled(self, X: Array, names: Sequence[str]) -> EmbedTask:
         """Return the task with "auto" replaced by the scaling of these rows, which may be a sample."""
         model = self.estimator()
-        scale, units = resolved_scale(
-            self.scale,
-            X,
-            names,
-            getattr(model, "metric", "euclidean"),
-            nonnegative=get_tags(model).input_tags.positive_only,
-        )
-        return replace(self, scale=scale, units=units or self.units)
-
-    @property
-    def fixed_scale(self) -> Scale:
-        """The scaling, once "auto" has been replaced."""
-        if self.scale == "auto":
-            raise ValueError("The scaling depends on the rows: call scaled() first.")
-        return self.scale
+        nonnegative = get_tags(model).input_tags.positive_only
+        metric = getattr(model, "metric", "euclidean")
+        return replace(self, reading=self.reading.scaled(X, names, metric, nonnegative=nonnegative))
 
     def estimator(self) -> Any:
         """Return the unfitted estimator; parameters are checked as far as possible without data."""
         model = new_estimator(self.method, self.parameters, self.dimension, self.seed, self.n_jobs)
         if hasattr(model, "callback"):
             check_parameters(model)
-        if self.reading.missing == "keep":
+        if self.reading.options.missing == "keep":
             self._check_missing_values(model)
         return model
 
@@ -150,8 +106,8 @@ class EmbedTask:
                 f"--missing keep needs a method that accepts missing values, --method probabilisticpca; {method} "
                 "needs complete rows: use --missing drop or impute."
             )
-        if self.pca is not None or self.scale == "unit":
-            option = "--scale unit" if self.pca is None else "--pca"
+        if self.reading.pca is not None or self.reading.scale == "unit":
+            option = "--scale unit" if self.reading.pca is None else "--pca"
             raise ValueError(f"{option} needs complete rows; leave it out, or use --missing drop or impute.")
 
 
@@ -165,19 +121,7 @@ def new_estimator(method: str, parameters: Mapping[str, Any], n_components: int,
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen method.
-
-    Parameters
-    ----------
-    model : estimator
-        The best method with the settings it was compared with; not fitted.
-    comparison : Comparison
-        The comparison behind the choice.
-    left_out : tuple of str
-        Methods of the purpose that are too slow for this many rows.
-    all_rows : bool
-        Whether all rows were compared, not a sample.
-    """
+    """The best method, not fitted, the comparison behind the choice, and the methods that are too slow for it."""
 
     model: Any
     comparison: Comparison
@@ -205,21 +149,7 @@ class Choice:
 
 
 def choose(X: Any, labels: Array | None, auto: AutoEmbedding, reporter: ProgressReporter) -> Choice:
-    """Compare the methods of a purpose on the rows or a sample of them, without a time limit unless ``auto`` has one.
-
-    Ctrl-C ends the comparison after the current method; a second one raises.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The prepared rows.
-    labels : ndarray of shape (n,), optional
-        Their classes, for the purposes that are scored with them.
-    auto : AutoEmbedding
-        With purpose, dimension, metric, seed and threads; not fitted.
-    reporter : ProgressReporter
-        Shows the fits.
-    """
+    """Compare the methods of a purpose on the rows or a sample; Ctrl-C ends it after the current method."""
     n = X.shape[0]
     labels = usable_labels(labels)
     if labels is None and "labels" in PURPOSES[auto.purpose].needs:
@@ -249,13 +179,7 @@ def usable_labels(labels: Array | None) -> Array | None:
 
 
 def methods_for(purpose: str, n: int) -> tuple[list[str], tuple[str, ...]]:
-    """Return the methods of a purpose to compare on n rows, and those that would take too long.
-
-    Examples
-    --------
-    >>> methods_for("keep neighbors", 1_000_000)
-    (['IPA'], ('TSNE', 'UMAP', 'Isomap', 'LTSA', 'SymmetricSNE', 'LaplacianEigenmaps'))
-    """
+    """Return the methods of a purpose to compare on n rows, and those that would take too long."""
     cards = {card.name: card for card in list_methods()}
 
     def max_rows(name: str) -> float:
@@ -294,28 +218,12 @@ class Prepared:
 
     X: Any
     steps: list[tuple[str, Any]]
-    chunks: RowBlocks | None = None
+    chunks: ChunkedData | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Prepared rows and what was fitted to them.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The prepared rows.
-    steps : list of pairs of a name and a transformer
-        The fitted preparation.
-    model : estimator
-        The method, fitted to ``X``.
-    choice : Choice, optional
-        How the method was chosen.
-    warnings : tuple of str
-        Warnings of the fit.
-    targets : bool
-        Whether the labels were targets of the fit.
-    """
+    """Prepared rows (n, d), the fitted steps of the preparation, and the method fitted to the rows."""
 
     X: Any
     steps: list[tuple[str, Any]]
@@ -339,29 +247,25 @@ class Fitted:
         return panels
 
 
-def fit(task: EmbedTask, table: Table, reporter: ProgressReporter) -> Fitted:
-    """Prepare the rows, choose the method if none is named, and fit it."""
-    X, impute = table.X, task.reading.missing == "impute"
-    steps = preparation(task.fixed_scale, task.pca, impute, task.seed, X=X)
-    if steps:
-        with reporter.stage("prepare", "preparing the columns"):
-            for _, step in steps:
-                X = step.fit_transform(X)
-    fitted = fit_prepared(task, table, Prepared(X, steps), reporter)
-    # Missing values that were kept are scored and shown at the values that the method expects there.
-    return replace(fitted, X=fitted.model.impute(X)) if task.reading.missing == "keep" else fitted
+def prepare(task: EmbedTask, table: Table, reporter: ProgressReporter) -> Prepared:
+    """Fit the preparation of the rows, and apply it."""
+    if not task.reading.changes:
+        return Prepared(table.X, [])
+    with reporter.stage("prepare", "preparing the columns"):
+        return Prepared(*task.reading.prepare(table.X, task.seed))
 
 
-def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, reporter: ProgressReporter) -> Fitted:
+def fit(task: EmbedTask, table: Table, prepared: Prepared, reporter: ProgressReporter) -> Fitted:
     """Choose the method if none is named, and fit it to prepared rows, whose labels and names are in ``table``."""
     X = prepared.X
     if X.shape[1] == 1 and task.n_components is None and "n_components" not in task.parameters:
         task = replace(task, n_components=1)  # one column has no second dimension
     model, choice = task.estimator(), None
     targets = _targets(task, table, prepared)
-    if task.units is not None and X.shape[0] >= MIN_ROWS_FOR_EARLY_NOTES:
-        reporter.note(task.units.message)
-    if task.scale == "none" and task.pca is None and task.reading.missing != "keep":
+    reading = task.reading
+    if reading.units is not None and X.shape[0] >= MIN_ROWS_FOR_EARLY_NOTES:
+        reporter.note(reading.units.message)
+    if reading.scale == "none" and reading.pca is None and reading.options.missing != "keep":
         for note in early_notes(X, table.features, getattr(model, "metric", "euclidean")):
             reporter.note(note)
     with warnings.catch_warnings(record=True) as caught:
@@ -382,6 +286,8 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, reporter: Pr
         # an EmbeddingWarning repeats the advice of the fit, which the record has
         if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)
     )
+    if reading.options.missing == "keep":
+        X = model.impute(X)  # missing values are scored and shown at the values that the method expects there
     return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(messages)), targets is not None)
 
 
@@ -405,24 +311,13 @@ def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:
 
 
 def early_notes(X: Any, names: Sequence[str], metric: Any = "euclidean") -> Iterator[str]:
-    """Yield notes on columns that dominate all distances, because of their units or as counts, if there are many rows.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        Complete rows, as they will be embedded.
-    names : sequence of str
-        Names of their columns.
-    metric : str or callable
-        Metric of the method.
-    """
+    """Yield notes on columns that dominate all distances, by their units or as counts, if there are many rows."""
     from manifoldry.evaluation.diagnosis import _columns as columns
-    from manifoldry.evaluation.diagnosis._subject import Subject
+    from manifoldry.evaluation.diagnosis._profile import DataProfile
 
     if X.shape[0] < MIN_ROWS_FOR_EARLY_NOTES:
         return
-    subject = Subject(X, metric, 0, tuple(f"column {name!r}" for name in names), None, Run(0))
-    for check in (columns.scales, columns.counts):
-        for finding in check(subject):
-            if finding.severity == "problem":
-                yield f"{finding.sentence} You may want to {as_options(finding.advice)}."
+    subject = DataProfile(X, metric, 0, tuple(f"column {name!r}" for name in names), None, Run(0))
+    for finding in (columns.scales(subject), columns.counts(subject)):
+        if finding is not None and finding.severity == "problem":
+            yield f"{finding.sentence} You may want to {as_options(finding.advice)}."

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -24,52 +24,40 @@ from manifoldry._core.files import new_file
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray
 from manifoldry.cli._flow.fitting import EmbedTask, Fitted
-from manifoldry.cli._flow.tables import MixedUnits, class_labels, preparation_facts, with_units
+from manifoldry.cli._flow.tables import MixedUnits, diagnose_table, recorded_units
 from manifoldry.cli._outputs import STANDARD_STREAM, Outputs
+from manifoldry.cli._progress import ProgressReporter
 from manifoldry.cli._text import json_text, plain
+from manifoldry.data._models import save_model
 from manifoldry.data._tables import Table, write_coordinates
 from manifoldry.data._tables.writing import DEFAULT_KEY, writable_suffix
-from manifoldry.evaluation.diagnosis import Diagnosis, diagnose
+from manifoldry.evaluation.diagnosis import Diagnosis
 from manifoldry.evaluation.diagnosis._fitted import MIN_KEPT_NEIGHBORS
 from manifoldry.evaluation.score._score import score
 from manifoldry.evaluation.score._table import Score
-from manifoldry.viz._report import Report, build_report
-from manifoldry.viz._report.evaluated import some_rows
+from manifoldry.viz._report import build_report
+from manifoldry.viz._report.evaluated import data_of_rows
 from manifoldry.viz._report.inputs import evaluation_rows
 
 RECORD_FORMAT = "manifoldry run record"
-RECORD_VERSION = 1
-"""Raised when the meaning of a field changes; other versions are rejected."""
+RECORD_VERSION = 1  # raised when the meaning of a field changes; other versions are rejected
 
 RECORDED_PACKAGES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "numba")
 """Packages whose versions can change the last bits of a fit."""
 
-NEEDED_FIELDS: Mapping[str, type] = {
-    "source": dict,
-    "source.name": str,
-    "source.kind": str,
-    "source.sha256": str,
-    "reading": dict,
-    "preparation": dict,
-    "preparation.scale": str,
-    "method": str,
-    "parameters": dict,
-    "seed": int,
-    "coordinates": dict,
-    "coordinates.sha256": str,
-    "outputs": dict,
-    "versions": dict,
+NEEDED_FIELDS: Mapping[type, Sequence[str]] = {
+    dict: ("source", "reading", "preparation", "parameters", "coordinates", "outputs", "versions"),
+    str: ("source.name", "source.kind", "source.sha256", "preparation.scale", "method", "coordinates.sha256"),
+    int: ("seed",),
 }
-"""The fields from which a run is repeated, and their types."""
+"""The fields from which a run is repeated, by their types."""
 
-UNRECORDED = ("callback", "verbose", "n_jobs", "copy")
-"""Parameters of an estimator that do not change its result."""
+UNRECORDED = ("callback", "verbose", "n_jobs", "copy")  # parameters of an estimator that do not change its result
 
 SUMMARY_METRICS = ("trustworthiness", "continuity", "knn_kept", "distance_deviation")
 """Scores printed for every embedding: false neighbors, missed neighbors, neighbors kept, and their distances."""
 
-ANNOTATED_SUFFIX = ".h5ad"
-"""Suffix of AnnData files, whose coordinates are written into a copy."""
+ANNOTATED_SUFFIX = ".h5ad"  # suffix of AnnData files, whose coordinates are written into a copy
 
 
 def new_record(command: Sequence[str]) -> dict[str, Any]:
@@ -85,13 +73,7 @@ def new_record(command: Sequence[str]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of this library, of Python and of the numerical packages.
-
-    Examples
-    --------
-    >>> list(versions())[:3]
-    ['manifoldry', 'python', 'numpy']
-    """
+    """Return the versions of this library, of Python and of the numerical packages."""
     packages = {name: metadata.version(name) for name in RECORDED_PACKAGES}
     return {"manifoldry": __version__, "python": platform.python_version(), **packages}
 
@@ -118,13 +100,7 @@ def file_digest(path: Path) -> str:
 
 
 def array_digest(values: Any) -> str:
-    """Return the SHA-256 of the type, shape and bytes of an array, dense or sparse.
-
-    Examples
-    --------
-    >>> array_digest(np.zeros(3)) == array_digest(np.zeros(3)), array_digest(np.zeros(3)) == array_digest(np.ones(3))
-    (True, False)
-    """
+    """Return the SHA-256 of the type, shape and bytes of an array, dense or sparse."""
     parts: Sequence[Array] = [values]
     if hasattr(values, "indptr"):
         parts = [values.indptr, values.indices, values.data]
@@ -157,9 +133,10 @@ def read_record(path: Path) -> dict[str, Any]:
     version = record.get("version")
     if version != RECORD_VERSION:
         raise ValueError(f"{str(path)!r} has version {version!r}; this program reads version {RECORD_VERSION}.")
-    for name, kind in NEEDED_FIELDS.items():
-        if not isinstance(_field(record, name), kind):
-            raise ValueError(f"{str(path)!r} cannot be rerun: its field {name!r} is missing or damaged.")
+    for kind, names in NEEDED_FIELDS.items():
+        for name in names:
+            if not isinstance(_field(record, name), kind):
+                raise ValueError(f"{str(path)!r} cannot be rerun: its field {name!r} is missing or damaged.")
     return record
 
 
@@ -170,26 +147,19 @@ def _field(record: Any, name: str) -> Any:
     return record
 
 
-def source_facts(task: EmbedTask, table: Table) -> dict[str, Any]:
-    """Return the fields of a record about the source and its preparation."""
-    n, d = table.X.shape
-    kind = source_kind(task.source)
+def source_facts(task: EmbedTask, table: Table, n_rows: int | None) -> dict[str, Any]:
+    """Return the fields of a record about a source of ``n_rows`` and its preparation; the table may be a sample."""
+    kind = "standard input" if task.source == STANDARD_STREAM else "file" if Path(task.source).exists() else "data set"
     digest = file_digest(Path(task.source)) if kind == "file" else array_digest(table.X)
+    size = {"rows": n_rows, "columns": table.X.shape[1]}
     return {
-        "source": {"name": task.source, "kind": kind, "sha256": digest, "rows": n, "columns": d},
+        "source": {"name": task.source, "kind": kind, "sha256": digest, **size},
         "features": list(table.features),
-        "reading": asdict(task.reading),
+        "reading": asdict(task.reading.options),
         "remarks": list(table.remarks),
-        "preparation": preparation_facts(task.scale, task.pca, task.units),
+        "preparation": task.reading.facts,
         "seed": task.seed,
     }
-
-
-def source_kind(source: str) -> str:
-    """Return whether a source is a "file" or folder, "standard input", or a "data set"."""
-    if source == STANDARD_STREAM:
-        return "standard input"
-    return "file" if Path(source).exists() else "data set"
 
 
 def fit_facts(fitted: Fitted) -> dict[str, Any]:
@@ -211,59 +181,29 @@ def fit_facts(fitted: Fitted) -> dict[str, Any]:
     return facts if fitted.choice is None else {**facts, "choice": fitted.choice.to_dict()}
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores and diagnosis of an embedding; None if there are too few points."""
-
-    score: Score | None
-    diagnosis: Diagnosis | None
-    remarks: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the evaluation for a record."""
-        findings = [] if self.diagnosis is None else [asdict(finding) for finding in self.diagnosis]
-        quality = {} if self.score is None else {"figures": self.score.to_dict(), "of": self.score.heading}
-        return {"quality": quality, "findings": findings, "judged": list(self.remarks)}
-
-
 def evaluate(
-    fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None, units: MixedUnits | None = None
-) -> Evaluation:
-    """Score and diagnose an embedding on a sample of its points.
-
-    Parameters
-    ----------
-    fitted : Fitted
-        Prepared rows and the estimator.
-    table : Table
-        Names of the columns, and classes of the rows.
-    seed, n_jobs
-        Seed of the samples, and number of threads.
-    units : MixedUnits, optional
-        Why the columns were standardized.
-    """
-    remarks: list[str] = []
+    fitted: Fitted, table: Table, seed: int, n_jobs: int | None, units: MixedUnits | None
+) -> tuple[dict[str, Any], Diagnosis | None]:
+    """Score and diagnose an embedding on a sample; return the fields of a record, and the diagnosis."""
+    facts: dict[str, Any] = {"quality": {}, "findings": [], "evaluation_remarks": []}
     scores: Score | None = None
     diagnosis: Diagnosis | None = None
+    projected = any(name == "pca" for name, _ in fitted.steps)
+    settings: dict[str, Any] = {"projected": projected, "random_state": seed, "n_jobs": n_jobs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             scores, remark = _score(fitted, seed, n_jobs)
-            remarks += [remark] if remark else []
+            facts["quality"] = {"figures": scores.to_dict(), "of": scores.heading}
+            facts["evaluation_remarks"] += [remark] if remark else []
         except ValueError as error:
-            remarks.append(f"The embedding was not scored: {error}")
+            facts["evaluation_remarks"].append(f"The embedding was not scored: {error}")
         try:
-            diagnosis = with_units(_with_score(_diagnosis(fitted, table, seed, n_jobs), scores), units)
+            diagnosis = _with_score(diagnose_table(table, fitted.model, fitted.X, units=units, **settings), scores)
+            facts["findings"] = [asdict(finding) for finding in diagnosis]
         except ValueError as error:
-            remarks.append(f"The embedding was not diagnosed: {error}")
-    return Evaluation(scores, diagnosis, tuple(remarks))
-
-
-def _diagnosis(fitted: Fitted, table: Table, seed: int, n_jobs: int | None) -> Diagnosis:
-    """Return the diagnosis of a fit; it names the columns unless they were projected."""
-    names = table.features if len(table.features) == fitted.X.shape[1] else None
-    labels = class_labels(table)
-    return diagnose(fitted.model, fitted.X, labels=labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+            facts["evaluation_remarks"].append(f"The embedding was not diagnosed: {error}")
+    return facts, diagnosis
 
 
 def _with_score(diagnosis: Diagnosis, scores: Score | None) -> Diagnosis:
@@ -288,7 +228,7 @@ def _score(fitted: Fitted, seed: int, n_jobs: int | None) -> tuple[Score, str]:
     embedded = np.flatnonzero(np.isfinite(Y).all(axis=1))
     rows = evaluation_rows(embedded, len({*fitted.panels, "PCA"}), fitted.X.shape[1], Run(seed))
     scores = score(
-        some_rows(fitted.X, rows, metric),
+        data_of_rows(fitted.X, rows, metric),
         Y[rows],
         metric=metric,
         figures=SUMMARY_METRICS,
@@ -324,19 +264,14 @@ def write_embedding(outputs: Outputs, Y: FloatArray, table: Table, source: str) 
     if path is None:
         return
     if str(path) == STANDARD_STREAM:
-        print_coordinates(Y, table)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "coordinates.csv"
+            write_coordinates(file, Y, table)
+            with file.open("rb") as stream:
+                shutil.copyfileobj(stream, sys.stdout.buffer)
+        sys.stdout.flush()  # raises here, not at exit, if the pipe is closed
         return
     write_coordinates(path, Y, table, overwrite=outputs.overwrite, source=source)
-
-
-def print_coordinates(Y: FloatArray, table: Table) -> None:
-    """Write coordinates as CSV to standard output."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "coordinates.csv"
-        write_coordinates(path, Y, table)
-        with path.open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-    sys.stdout.flush()  # raises here, not at exit, if the pipe is closed
 
 
 def record_file(name: str, path: Path | None, record: dict[str, Any]) -> None:
@@ -346,60 +281,66 @@ def record_file(name: str, path: Path | None, record: dict[str, Any]) -> None:
         record["outputs"][name] = written(path)
 
 
-def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: Mapping[str, Any]) -> None:
-    """Write the model with the metadata needed to read new rows in the same way."""
-    from manifoldry.data._models import save_model
-
-    path = outputs.model
-    if path is None:
+def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: dict[str, Any]) -> None:
+    """Write the model with the metadata needed to read new rows in the same way, if one is requested."""
+    if outputs.model is None:
         return
     facts = {name: record[name] for name in ("date", "source", "reading", "preparation", "features", "versions")}
     model_metadata = {**facts, "id": table.id_name, "label": table.label, "method": record["method"]}
-    save_model(fitted.pipeline, path, metadata=plain(model_metadata), overwrite=outputs.overwrite)
+    save_model(fitted.pipeline, outputs.model, metadata=plain(model_metadata), overwrite=outputs.overwrite)
+    record_file("model", outputs.model, record)
+
+
+def describe_fit(
+    task: EmbedTask, fitted: Fitted, table: Table, record: dict[str, Any], reporter: ProgressReporter, *remarks: str
+) -> None:
+    """Write the model, evaluate the embedding and write the report, as far as they are requested."""
+    with reporter.stage("save", "saving the model"):
+        write_model(task.outputs, fitted, table, record)
+    with reporter.stage("evaluate", "evaluating the embedding"):
+        facts, diagnosis = evaluate(fitted, table, task.seed, task.n_jobs, recorded_units(record["preparation"]))
+        record |= facts
+        record["evaluation_remarks"] += remarks
+    record["seconds"] = dict(reporter.seconds)
+    with reporter.stage("report", "building the report"):
+        rows, all_rows = len(table.ids), record["source"]["rows"]
+        sampled = "" if all_rows in (rows, None) else f" (a sample of {rows:,} of {all_rows:,} rows)"
+        subject = f"{record['method']}{sampled}"
+        write_report(task, table, (fitted.X, fitted.panels), subject, diagnosis, record)
+
+
+def finish_record(outputs: Outputs, record: dict[str, Any], reporter: ProgressReporter) -> None:
+    """Complete the record of a run, and write it if it is requested."""
+    record["seconds"] = dict(reporter.seconds)
+    if outputs.record is not None:
+        write_record(outputs.record, record, overwrite=outputs.overwrite)
+        record["outputs"]["record"] = {"path": outputs.record.as_posix()}
 
 
 def write_report(
-    task: EmbedTask, fitted: Fitted, table: Table, diagnosis: Diagnosis | None, record: Mapping[str, Any]
+    task: EmbedTask,
+    table: Table,
+    shown: tuple[Any, Any],
+    subject: str,
+    diagnosis: Diagnosis | None,
+    record: dict[str, Any],
 ) -> None:
-    """Write the report: the embedding, the methods it was compared with, and PCA."""
+    """Write the report, if one is requested; ``shown`` holds the prepared features and the embeddings."""
     path = task.outputs.report
     if path is None:
         return
-    rows, all_rows = len(table.ids), record["source"]["rows"] if record.get("blocks") else len(table.ids)
-    sampled = "" if all_rows in (rows, None) else f" (a sample of {rows:,} of {all_rows:,} rows)"
-    report = table_report(
-        table,
-        fitted.X,
-        fitted.panels,
-        title=f"{table.source or task.source}: {record['method']}{sampled}",
+    report = build_report(
+        *shown,
+        **row_columns(table),
+        title=f"{table.source or task.source}: {subject}",
         record=plain({**record, "source": task.source}),
         diagnosis=diagnosis,
-        seed=task.seed,
+        random_state=task.seed,
     )
     report.save(path, overwrite=task.outputs.overwrite)
+    record_file("report", path, record)
 
 
-def table_report(
-    table: Table,
-    X: Any,
-    embeddings: Any,
-    *,
-    title: str,
-    seed: int,
-    diagnosis: Diagnosis | None = None,
-    record: Mapping[str, Any] | None = None,
-) -> Report:
-    """Return the report on embeddings of a table with prepared features ``X``; see `build_report`."""
-    return build_report(
-        X,
-        embeddings,
-        ids=table.ids,
-        id_name=table.id_name,
-        columns=table.columns,
-        label=table.label,
-        thumbnails=table.thumbnails,
-        title=title,
-        record=record,
-        diagnosis=diagnosis,
-        random_state=seed,
-    )
+def row_columns(table: Table) -> dict[str, Any]:
+    """Return the names, columns and images of the rows as keywords of `build_report`."""
+    return {name: getattr(table, name) for name in ("ids", "id_name", "columns", "label", "thumbnails")}

@@ -1,23 +1,23 @@
-"""Tables as the commands use them: remarks on columns, ``--scale auto``, and rows matched between two tables."""
+"""Tables as the commands read and prepare them: remarks on columns, ``--scale auto``, rows matched between tables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from manifoldry._core.values import Array, IntArray
-from manifoldry._numerics.geometry.scales import dominating_columns, in_sentences
-from manifoldry.data._tables import Table
+from manifoldry._numerics.geometry.scales import column_labels, dominating_columns
+from manifoldry.cli._text import print_note
+from manifoldry.data._tables import ReadOptions, Table, preparation, read_table
 from manifoldry.data._tables.preparation import Scale
-from manifoldry.evaluation.diagnosis import Diagnosis, Finding
+from manifoldry.evaluation.diagnosis import Diagnosis, Finding, diagnose
 from manifoldry.evaluation.diagnosis._finding import Severity
 
-MAX_DISTINCT_SHARE = 0.9
-"""A label with more distinct values than this share of the rows does not define classes."""
+MAX_DISTINCT_SHARE = 0.9  # a label with more distinct values than this share of the rows does not define classes
 
 MAX_TARGET_VALUES = 20
 """Distinct integers that a column may have to look like a target: 7 for the quality of wines, 10 for digits."""
@@ -25,14 +25,13 @@ MAX_TARGET_VALUES = 20
 TARGET_NAME = re.compile(r"quality|score|grade|rating|stars|outcome|survived|species|cultivar|response", re.IGNORECASE)
 """Names of columns that are usually predicted. Label, class and target are already detected when a file is read."""
 
-MIN_OTHER_FEATURES = 2
-"""Columns of fractions from which on a last column of integers is reported."""
+MIN_OTHER_FEATURES = 2  # columns of fractions from which on a last column of integers is reported
 
-MIN_TEXT_WORDS = 4.0
-"""Median number of words from which on a column holds text rather than names or categories."""
+MIN_TEXT_WORDS = 4.0  # median number of words from which on a column holds text rather than names or categories
 
-N_TEXTS = 1000
-"""Entries of a column whose words are counted."""
+N_TEXTS = 1000  # entries of a column whose words are counted
+
+IMPUTED = "; to be imputed."  # end of a table's remark on missing values that it keeps; diagnose reports these itself
 
 ScaleOption = Scale | Literal["auto"]
 """The values of ``--scale``."""
@@ -109,59 +108,73 @@ class MixedUnits:
         """The same, and how to turn it off."""
         return f"{self.reason} Use --scale none to keep them unchanged."
 
-    def finding(self, severity: Severity = "note") -> Finding:
-        """Return the reason as a finding about the data."""
-        return Finding("scales", self.reason, self.share, "use --scale none to keep the columns unchanged", severity)
 
+@dataclass(frozen=True)
+class Reading:
+    """How a source is read and prepared; ``units`` is why "auto" standardized the columns."""
 
-def resolved_scale(
-    option: ScaleOption, X: Any, names: Sequence[str], metric: Any = "euclidean", *, nonnegative: bool = False
-) -> tuple[Scale, MixedUnits | None]:
-    """Return how the columns are scaled, and why if the option is "auto".
+    options: ReadOptions = field(default_factory=ReadOptions)
+    scale: ScaleOption = "none"
+    pca: int | None = None
+    units: MixedUnits | None = None
 
-    Parameters
-    ----------
-    option : str
-        The value of ``--scale``.
-    X : ndarray or sparse array of shape (n, d)
-        The rows as they were read, or a sample of them; NaN for missing values.
-    names : sequence of str
-        Names of the columns.
-    metric : str or callable
-        Metric of the method.
-    nonnegative : bool
-        Whether the method needs nonnegative numbers, which standardized columns are not.
-    """
-    if option != "auto":
-        return option, None
-    units = None if nonnegative else mixed_units(X, names, metric)
-    return ("none", None) if units is None else ("standard", units)
+    @property
+    def changes(self) -> bool:
+        """Whether the features are changed after reading."""
+        return self.scale not in ("auto", "none") or self.pca is not None or self.options.missing == "impute"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The preparation, for a record."""
+        units = {} if self.units is None else {"mixed_units": asdict(self.units)}
+        return {"scale": self.scale, "pca": self.pca, **units}
+
+    def table(self, source: str, *, keep_missing: bool = False) -> Table:
+        """Return the table of a source and print its remarks; missing values may be kept without a remark."""
+        options = replace(self.options, missing="impute") if keep_missing else self.options
+        table = with_remarks(read_table(source, options))
+        for remark in table.remarks:
+            if not (keep_missing and remark.endswith(IMPUTED)):
+                print_note(remark)
+        return table
+
+    def scaled(self, X: Any, names: Sequence[str], metric: Any = "euclidean", *, nonnegative: bool = False) -> Reading:
+        """Return the same with "auto" replaced by the scaling of these rows; ``nonnegative`` rows stay unscaled."""
+        if self.scale != "auto":
+            return self
+        units = None if nonnegative else mixed_units(X, names, metric)
+        return replace(self, scale="none" if units is None else "standard", units=units)
+
+    def steps(self, X: Any, seed: int) -> list[tuple[str, Any]]:
+        """Return the transformers of the preparation by name, not fitted."""
+        assert self.scale != "auto", "the scaling depends on the rows: call scaled() first"
+        return preparation(self.scale, self.pca, self.options.missing == "impute", seed, X=X)
+
+    def prepare(self, X: Any, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
+        """Return the prepared features, and the fitted transformers by name."""
+        steps = self.steps(X, seed)
+        for _, step in steps:
+            X = step.fit_transform(X)
+        return X, steps
+
+    def prepared(self, source: str, seed: int) -> tuple[Table, Any, MixedUnits | None]:
+        """Return the table of a source, its prepared features, and why they were standardized."""
+        table = self.table(source)
+        reading = self.scaled(table.X, table.features)
+        if reading.units is not None:
+            print_note(reading.units.message)
+        return table, reading.prepare(table.X, seed)[0], reading.units
 
 
 def mixed_units(X: Any, names: Sequence[str], metric: Any = "euclidean") -> MixedUnits | None:
-    """Return which columns dominate all distances because of their units, None if there are no such columns.
-
-    Counts, pixels, principal components, sparse matrices and metrics that do not depend on units have none; see
-    `geometry.scales.dominating_columns`.
-    """
+    """Return which columns dominate all distances because of their units, None if there are none."""
     if hasattr(X, "tocsr") or X.shape[0] < 2:
         return None
-    dominating = dominating_columns(_imputed(X), metric)
-    return None if dominating is None else MixedUnits(dominating.sentence(in_sentences(names)), dominating.share)
-
-
-def _imputed(rows: Array) -> Array:
-    """Return the rows with medians in place of missing values."""
-    missing = ~np.isfinite(rows)
-    if not missing.any():
-        return rows
-    return np.where(missing, np.nanmedian(np.where(missing, np.nan, rows), axis=0), rows)
-
-
-def preparation_facts(scale: str, pca: int | None, units: MixedUnits | None) -> dict[str, Any]:
-    """Return how rows were prepared, for a record."""
-    facts: dict[str, Any] = {"scale": scale, "pca": pca}
-    return facts if units is None else {**facts, "mixed_units": asdict(units)}
+    missing = ~np.isfinite(X)
+    if missing.any():
+        X = np.where(missing, np.nanmedian(np.where(missing, np.nan, X), axis=0), X)
+    dominating = dominating_columns(X, metric)
+    return None if dominating is None else MixedUnits(dominating.sentence(column_labels(names)), dominating.share)
 
 
 def recorded_units(preparation: Mapping[str, Any]) -> MixedUnits | None:
@@ -170,37 +183,47 @@ def recorded_units(preparation: Mapping[str, Any]) -> MixedUnits | None:
     return None if facts is None else MixedUnits(facts["sentence"], facts["share"])
 
 
-def with_units(diagnosis: Diagnosis, units: MixedUnits | None, severity: Severity = "note") -> Diagnosis:
-    """Return a diagnosis of standardized columns with the reason for standardizing them."""
+def diagnose_table(
+    table: Table,
+    *subjects: Any,
+    units: MixedUnits | None = None,
+    severity: Severity = "note",
+    projected: bool = False,
+    **settings: Any,
+) -> Diagnosis:
+    """Diagnose rows, or a model and its rows; ``projected`` columns have no names, ``units`` adds a finding."""
+    names = None if projected or len(table.features) != subjects[-1].shape[1] else table.features
+    diagnosis = diagnose(*subjects, labels=class_labels(table), feature_names=names, **settings)
     if units is None:
         return diagnosis
-    others = (finding for finding in diagnosis if finding.topic != "scales")
-    return Diagnosis([units.finding(severity), *others], diagnosis.subject)
+    finding = Finding("scales", units.reason, units.share, "use --scale none to keep the columns unchanged", severity)
+    return Diagnosis([finding, *(each for each in diagnosis if each.topic != "scales")], diagnosis.subject)
 
 
 def matched_rows(table: Table, other: Table) -> tuple[IntArray, IntArray]:
-    """Return the rows of a table that another table has too, and the corresponding rows of the other.
-
-    Rows are matched by their ids if both tables have an id column of the same name or the same ids. Otherwise they are
-    matched by their order, and both tables must have the same number of rows.
-
-    Examples
-    --------
-    >>> one = Table(np.zeros((3, 2)), ("a", "b"), np.array(["x", "y", "z"]), id_name="name")
-    >>> other = Table(np.zeros((2, 2)), ("a", "b"), np.array(["z", "x"]), id_name="name")
-    >>> matched_rows(one, other)
-    (array([0, 2]), array([1, 0]))
-    """
+    """Return the common rows of two tables: by id if both have the same id name or ids, otherwise by order."""
     ids, others = [str(name) for name in table.ids], [str(name) for name in other.ids]
-    if table.id_name == other.id_name or set(ids) == set(others):
-        return _matched_by_id(table, other, ids, others)
-    if len(ids) != len(others):
+    if table.id_name != other.id_name and set(ids) != set(others):
+        if len(ids) != len(others):
+            raise ValueError(
+                f"{other.source} has {len(others):,} rows and {table.source} {len(ids):,}. Without a common id column "
+                f"({table.id_name!r} and {other.id_name!r}), both need the same rows in the same order."
+            )
+        return np.arange(len(ids)), np.arange(len(ids))
+    for each, names in ((table, ids), (other, others)):
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"{len(names) - len(set(names)):,} rows of {each.source} have the same {each.id_name} as another row, "
+                "so they cannot be matched; name another column with --id."
+            )
+    row_of = {name: row for row, name in enumerate(others)}
+    rows = [row for row, name in enumerate(ids) if name in row_of]
+    if not rows:
         raise ValueError(
-            f"{other.source} has {len(others):,} rows and {table.source} {len(ids):,}. Without a common id column "
-            f"({table.id_name!r} and {other.id_name!r}), both need the same rows in the same order."
+            f"{table.source} and {other.source} have no row in common: their first ids are {ids[0]!r} and "
+            f"{others[0]!r}."
         )
-    rows = np.arange(len(ids))
-    return rows, rows
+    return np.array(rows), np.array([row_of[ids[row]] for row in rows])
 
 
 def named_by(table: Table, name: str) -> Table:
@@ -215,20 +238,3 @@ def named_by(table: Table, name: str) -> Table:
     ids = ids.astype(np.int64) if (ids == np.round(ids)).all() else ids
     features = tuple(each for each in table.features if each != name)
     return replace(table, X=np.delete(table.X, index, axis=1), features=features, ids=ids, id_name=name)
-
-
-def _matched_by_id(table: Table, other: Table, ids: list[str], others: list[str]) -> tuple[IntArray, IntArray]:
-    row_of = {name: row for row, name in enumerate(others)}
-    for each, names in ((table, ids), (other, others)):
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"{len(names) - len(set(names)):,} rows of {each.source} have the same {each.id_name} as another row, "
-                "so they cannot be matched; name another column with --id."
-            )
-    rows = [row for row, name in enumerate(ids) if name in row_of]
-    if not rows:
-        raise ValueError(
-            f"{table.source} and {other.source} have no row in common: their first ids are {ids[0]!r} and "
-            f"{others[0]!r}."
-        )
-    return np.array(rows), np.array([row_of[ids[row]] for row in rows])

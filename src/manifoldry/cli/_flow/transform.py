@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from manifoldry._core.files import full_disk
 from manifoldry._core.run import Run
-from manifoldry.cli._flow.chunked import rate, reads_in_chunks, resume_hint, run_folder, write_rows
-from manifoldry.cli._flow.chunked_tables import ChunkedTable, PreparedRows, check_outputs, open_chunked, with_steps
+from manifoldry.cli._flow.chunked_tables import (
+    ChunkedTable,
+    PreparedRows,
+    check_outputs,
+    open_chunked,
+    split_pipeline,
+    with_steps,
+)
+from manifoldry.cli._flow.embed import rate, reads_in_chunks, run_folder, write_rows
 from manifoldry.cli._flow.results import check_coordinates_file, write_embedding, written
+from manifoldry.cli._flow.tables import Reading
 from manifoldry.cli._outputs import STANDARD_STREAM, Outputs
 from manifoldry.cli._progress import ProgressReporter
 from manifoldry.data._models import load_model, read_metadata
 from manifoldry.data._tables import ReadOptions, Table, features_of, read_table
 
-MODEL_READ_OPTIONS = ("id", "missing", "key", "header")
-"""Read options that default to those of the model."""
+T = TypeVar("T")
+
+MODEL_READ_OPTIONS = ("id", "missing", "key", "header")  # Read options that default to those of the model
 
 
 @dataclass(frozen=True)
@@ -29,25 +38,26 @@ class TransformTask:
     model: Path
     source: str
     outputs: Outputs
-    reading: ReadOptions
+    reading: Reading
     chunked: bool | None = None
     resume: bool = False
 
 
 def transform(task: TransformTask, reporter: ProgressReporter) -> dict[str, Any]:
     """Transform new rows and write their coordinates; return facts about the run."""
-    check_outputs(task.outputs, task.source, task.reading)
+    options = task.reading.options
+    check_outputs(task.outputs, task.source, options)
     if reads_in_chunks(task, reporter):
         return transform_chunked(task, reporter)
     check_coordinates_file(task.outputs, task.source)
     model, metadata = _load(task.model, reporter)
     with reporter.stage("read", f"reading {task.source}"):
-        table = rows_for(metadata, task.source, task.reading)
+        table = rows_for(metadata, task.source, options)
     with reporter.stage("place", f"transforming {len(table.ids):,} rows"):
         Y = model.transform(table.X)
     with reporter.stage("write", "writing coordinates"):
         write_embedding(task.outputs, Y, table, task.source)
-    method = type(model[-1] if hasattr(model, "steps") else model).__name__
+    method = type(split_pipeline(model)[1]).__name__
     return _facts(task, method, table.X.shape, list(table.remarks), reporter)
 
 
@@ -56,19 +66,20 @@ def transform_chunked(task: TransformTask, reporter: ProgressReporter) -> dict[s
     folder = run_folder(task.outputs)  # reports outputs that cannot be written in chunks
     model, metadata = _load(task.model, reporter)
     with reporter.stage("read", f"opening {task.source}"):
-        source = chunks_for(metadata, task.source, task.reading)
-    steps, last = ([step for _, step in model.steps[:-1]], model[-1]) if hasattr(model, "steps") else ([], model)
+        source = chunks_for(metadata, task.source, task.reading.options)
+    named_steps, last = split_pipeline(model)
+    steps = [step for _, step in named_steps]
     one_row = PreparedRows(steps)(next(iter(source.chunks))[:1], Run(0))
     prepared = with_steps(source.chunks, steps, one_row, 0)
     try:
         with reporter.stage("place", f"transforming the rows of {task.source}"):
             saved = write_rows(task.outputs, source, last.transform(prepared), reporter, resume=task.resume)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. {resume_hint(folder)}") from None
+        raise KeyboardInterrupt(f"Interrupted. {folder.resume_hint}") from None
     except OSError as error:
         if full_disk(error) is None:
             raise
-        raise OSError(f"{error.strerror}. {resume_hint(folder)}") from error
+        raise OSError(f"{error.strerror}. {folder.resume_hint}") from error
     remarks = [*source.remarks, f"Read in chunks, and all rows transformed, {rate(saved, reporter)}."]
     return _facts(task, type(last).__name__, (saved.n_rows, len(source.features)), remarks, reporter)
 
@@ -103,39 +114,24 @@ def chunks_for(metadata: Any, source: str, given: ReadOptions) -> ChunkedTable:
     features, options = _model_options(metadata, given)
     if features is not None and _are_named(features):
         options = replace(options, features=tuple(features))
-    try:
-        return open_chunked(source, options)
-    except ValueError as error:
-        if given.id is not None or options.id is None or f"There is no column {options.id!r}" not in str(error):
-            raise
-    return open_chunked(source, replace(options, id=None))
+    return _with_optional_id(open_chunked, source, options, given)
 
 
 def rows_for(metadata: Any, source: str, given: ReadOptions) -> Table:
-    """Return new rows with the features of a model, in its order, read like the rows of the model.
-
-    Parameters
-    ----------
-    metadata : dict or None
-        The metadata of the model (`read_metadata`); without it the options alone decide.
-    source : str
-        The new rows.
-    given : ReadOptions
-        The options of the command.
-    """
+    """Return new rows with the features of a model, in its order; its options complete those ``given``."""
     features, options = _model_options(metadata, given)
     if features is None:
         return read_table(source, options)
     if _are_named(features):
         # With the features named, no column is mistaken for an id, and other columns do not matter.
         return _read_by_name(source, options, given, features)
-    return features_of(_read_with_optional_id(source, options, given), features)
+    return features_of(_with_optional_id(read_table, source, options, given), features)
 
 
 def _model_options(metadata: Any, given: ReadOptions) -> tuple[list[str] | None, ReadOptions]:
     """Return the features of a model, None if unknown, and the options of the command completed with its own."""
-    known = metadata if isinstance(metadata, dict) else {}
-    features, reading = known.get("features"), known.get("reading")
+    facts = metadata if isinstance(metadata, dict) else {}
+    features, reading = facts.get("features"), facts.get("reading")
     options = with_model_options(given, reading if isinstance(reading, dict) else {})
     return features if isinstance(features, list) else None, options
 
@@ -146,13 +142,7 @@ def _are_named(features: Sequence[str]) -> bool:
 
 
 def with_model_options(given: ReadOptions, reading: Mapping[str, Any]) -> ReadOptions:
-    """Return the options of a command, with those of the model in place of defaults.
-
-    Examples
-    --------
-    >>> with_model_options(ReadOptions(missing="drop"), {"id": "name", "missing": "impute"}).missing
-    'drop'
-    """
+    """Return the options of a command, with those of the model in place of defaults."""
     defaults = ReadOptions()
     unset = (name for name in MODEL_READ_OPTIONS if getattr(given, name) == getattr(defaults, name))
     return replace(given, **{name: reading[name] for name in unset if name in reading})
@@ -161,21 +151,23 @@ def with_model_options(given: ReadOptions, reading: Mapping[str, Any]) -> ReadOp
 def _read_by_name(source: str, options: ReadOptions, given: ReadOptions, features: Sequence[str]) -> Table:
     """Return the rows with the named features; a missing column is reported as one of the model, not as a typo."""
     try:
-        return _read_with_optional_id(source, replace(options, features=tuple(features)), given)
+        return _with_optional_id(read_table, source, replace(options, features=tuple(features)), given)
     except ValueError as error:
         if source == STANDARD_STREAM or not re.match(r"There is no column '", str(error)):
             raise
     # Missing values must not hide the error about missing columns.
-    features_of(_read_with_optional_id(source, replace(options, missing="impute"), given), features)
-    return features_of(_read_with_optional_id(source, options, given), features)
+    features_of(_with_optional_id(read_table, source, replace(options, missing="impute"), given), features)
+    return features_of(_with_optional_id(read_table, source, options, given), features)
 
 
-def _read_with_optional_id(source: str, options: ReadOptions, given: ReadOptions) -> Table:
-    """Return the table; rows are numbered if it lacks the id column of the model."""
+def _with_optional_id(
+    read: Callable[[str, ReadOptions], T], source: str, options: ReadOptions, given: ReadOptions
+) -> T:
+    """Return the rows; they are numbered if the source lacks the id column of the model."""
     from_model = options.id is not None and given.id is None and source != STANDARD_STREAM
     try:
-        return read_table(source, options)
+        return read(source, options)
     except ValueError as error:
         if not (from_model and f"There is no column {options.id!r}" in str(error)):
             raise
-    return read_table(source, replace(options, id=None))
+    return read(source, replace(options, id=None))

@@ -12,29 +12,24 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry._core import check
-from manifoldry._core.chunks import MAX_BLOCK_ROWS, BlockSample
+from manifoldry._core.chunks import MAX_CHUNK_ROWS, ChunkSample
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, IntArray
-from manifoldry.data._chunked.local import MIN_COLLAPSED_ROWS, LocalBlocks, checked_rows
+from manifoldry.data._chunked.local import MIN_COLLAPSED_ROWS, LocalChunks, checked_rows
 from manifoldry.data._chunked.sampling import drawn_rows, stacked
 from manifoldry.data._chunked.store import row_numbers
 from manifoldry.data._tables.arrow import ARROW_MAGIC, arrow_columns
 from manifoldry.data._tables.assemble import infinite_value, unique
 from manifoldry.data._tables.delimited import BLOCK_BYTES, csv_options, irregular, watched
-from manifoldry.data._tables.errors import UnreadableError, listed, near_or_all, needs, refusing
+from manifoldry.data._tables.errors import UnreadableError, listed, needs, reading_errors, similar_names
 from manifoldry.data._tables.numbers import amount_of
-from manifoldry.data._tables.sniffing import sniff
+from manifoldry.data._tables.sniffing import Dialect, sniff
 from manifoldry.data._tables.source import FORMATS, SUFFIXES, Source, find_format, find_source
 from manifoldry.data._tables.table import Column, ReadOptions
 
-BUFFER_BYTES = 2**20
-"""Bytes of a column of a Parquet file that are read together, instead of an entire row group."""
-
-LINES_AT_ONCE = 16
-"""Minimum number of long lines that are parsed together."""
-
-BLOCK_FORMATS = ("parquet", "arrow", "csv", "tsv")
-"""Formats whose rows are read in batches."""
+BUFFER_BYTES = 2**20  # bytes of a column of a Parquet file that are read together, instead of an entire row group
+LINES_AT_ONCE = 16  # minimum number of long lines that are parsed together
+CHUNKED_FORMATS = ("parquet", "arrow", "csv", "tsv")  # formats whose rows are read in batches
 
 
 class Batches(ABC):
@@ -45,135 +40,151 @@ class Batches(ABC):
     names: list[str]
     n_rows: int | None = None  # if it is known without reading them
     files: tuple[Path, ...] = ()
-    whole_numbers: tuple[str, ...] = ()
+    integer_columns: tuple[str, ...] = ()
     """Columns of text files that begin with integers, and are read as such only on request."""
 
     @abstractmethod
-    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Yield batches with the numbers of their first rows; batches before row ``first`` may come along."""
+    def _read(self, columns: Sequence[str], first: int, integers: Sequence[str]) -> Iterator[Any]:
+        """Yield all batches, or the number of rows in place of those before row ``first``."""
 
-    def __call__(self, columns: Sequence[str], first: int = 0, whole: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
+    def __call__(
+        self, columns: Sequence[str], first: int = 0, integers: Sequence[str] = ()
+    ) -> Iterator[tuple[int, Any]]:
         """Yield batches of some columns from row ``first`` on, each with the number of its first row.
 
-        ``whole`` names columns of text files to read as integers. Others are read as floating point numbers, because a
-        column that begins with integers may continue with fractions.
+        ``integers`` names columns of text files to read as integers. Others are read as floating point numbers,
+        because a column that begins with integers may continue with fractions.
         """
-        with refusing(self.name, self.kind):
-            for start, batch in self._read(columns, first, whole):
-                if start + batch.num_rows > first:
+        start = 0
+        with reading_errors(self.name, self.kind):
+            for batch in self._read(columns, first, integers):
+                n_rows = batch if isinstance(batch, int) else batch.num_rows
+                if start + n_rows > first:
                     cut = max(0, first - start)
                     yield start + cut, batch.slice(cut) if cut else batch
+                start += n_rows
 
 
-class ParquetBatches(Batches):
+class FileBatches(Batches):
+    """Batches of consecutive files with the same columns."""
+
+    def __init__(self, files: Sequence[Path], name: str, options: ReadOptions | None = None) -> None:
+        self.files, self.name = tuple(files), name
+        for path in files:
+            with reading_errors(path.name, self.kind):
+                names = list(self._names_in(path, options or ReadOptions()))
+            self.names = names if path == files[0] else self.names
+            if names != self.names:
+                strange = next(
+                    (each for each in (*names, *self.names) if (each in names) != (each in self.names)), None
+                )
+                what = "in another order" if strange is None else f"others: {strange!r} is in one of them only"
+                raise UnreadableError(
+                    f"All files need the same columns; those of {path.name} and {files[0].name} are {what}."
+                )
+
+    @abstractmethod
+    def _names_in(self, path: Path, options: ReadOptions) -> Sequence[str]:
+        """Return the names of the columns of a file."""
+
+
+class ParquetBatches(FileBatches):
     """Batches of consecutive Parquet files: only the necessary row groups and columns are read."""
 
     kind = FORMATS["parquet"]
 
     def __init__(self, files: Sequence[Path], name: str) -> None:
-        self.files, self.name = tuple(files), name
-        metadata = [self._metadata(path) for path in files]
-        self.names = list(metadata[0].schema.to_arrow_schema().names)
-        for path, other in zip(files, metadata, strict=True):
-            _check_names(path, other.schema.to_arrow_schema().names, self.names, files[0])
-        self._groups = [[each.row_group(i).num_rows for i in range(each.num_row_groups)] for each in metadata]
-        self.n_rows = sum(map(sum, self._groups))
+        self._groups: dict[Path, list[int]] = {}
+        super().__init__(files, name)
+        self.n_rows = sum(map(sum, self._groups.values()))
 
-    def _metadata(self, path: Path) -> Any:
+    def _names_in(self, path: Path, options: ReadOptions) -> Sequence[str]:  # noqa: ARG002
         from pyarrow import parquet
 
-        with refusing(path.name, self.kind):
-            return parquet.read_metadata(path)
+        metadata = parquet.read_metadata(path)
+        self._groups[path] = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        names: Sequence[str] = metadata.schema.to_arrow_schema().names
+        return names
 
-    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+    def _read(self, columns: Sequence[str], first: int, integers: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
         from pyarrow import parquet
 
         start = 0
-        for path, groups in zip(self.files, self._groups, strict=True):
-            if start + sum(groups) <= first:
-                start += sum(groups)
-                continue
+        for path, groups in self._groups.items():
             with parquet.ParquetFile(path, buffer_size=BUFFER_BYTES) as stored:
                 for i, size in enumerate(groups):
-                    if start + size > first:
-                        yield from _numbered(stored.iter_batches(MAX_BLOCK_ROWS, [i], list(columns)), start)
                     start += size
+                    yield from [size] if start <= first else stored.iter_batches(MAX_CHUNK_ROWS, [i], list(columns))
 
 
-class ArrowBatches(Batches):
+class ArrowBatches(FileBatches):
     """Batches of consecutive Arrow (Feather) files."""
 
     kind = FORMATS["arrow"]
 
     def __init__(self, files: Sequence[Path], name: str) -> None:
-        from pyarrow import dataset, ipc
+        from pyarrow import dataset
 
-        self.files, self.name = tuple(files), name
-        for path in files:
-            with refusing(path.name, self.kind):
-                if Source(path.name, path).head(len(ARROW_MAGIC)) != ARROW_MAGIC:
-                    raise UnreadableError(
-                        f"{path.name} is a stream of batches, which is read in chunks only as a RecordBatchReader: "
-                        "pass pyarrow.ipc.open_stream(path), or save it as a file."
-                    )
-                with ipc.open_file(path) as reader:
-                    names = list(reader.schema.names)
-            self.names = names if path == files[0] else self.names
-            _check_names(path, names, self.names, files[0])
-        with refusing(name, self.kind):
+        super().__init__(files, name)
+        with reading_errors(name, self.kind):
             self.n_rows = int(dataset.dataset([str(path) for path in files], format="ipc").count_rows())
 
-    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+    def _names_in(self, path: Path, options: ReadOptions) -> Sequence[str]:  # noqa: ARG002
         from pyarrow import ipc
 
+        if Source(path.name, path).head(len(ARROW_MAGIC)) != ARROW_MAGIC:
+            raise UnreadableError(
+                f"{path.name} is a stream of batches, which is read in chunks only as a RecordBatchReader: "
+                "pass pyarrow.ipc.open_stream(path), or save it as a file."
+            )
+        with ipc.open_file(path) as reader:
+            names: Sequence[str] = reader.schema.names
+            return names
+
+    def _read(self, columns: Sequence[str], first: int, integers: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
+        from pyarrow import ipc
+
+        indices = sorted(self.names.index(name) for name in columns)
         start = 0
         for path in self.files:
-            with ipc.open_file(path) as reader:
-                indices = [reader.schema.get_field_index(name) for name in columns]
-                if set(indices) != set(range(len(reader.schema.names))):
-                    reader = ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=sorted(indices)))
+            with ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=indices)) as reader:
                 for i in range(reader.num_record_batches):
                     batch = reader.get_batch(i)
-                    if start + batch.num_rows > first:
-                        batch.validate(full=True)
-                        yield start, batch.select(list(columns))
                     start += batch.num_rows
+                    if start > first:
+                        batch.validate(full=True)
+                    yield batch.select(list(columns))
 
 
-class TextBatches(Batches):
+class TextBatches(FileBatches):
     """Batches of text files, which Arrow parses as they are read."""
 
     kind = FORMATS["csv"]
 
     def __init__(self, files: Sequence[Path], name: str, options: ReadOptions) -> None:
-        self.files, self.name = tuple(files), name
-        self._dialects = {}
-        for path in files:
-            with refusing(path.name, self.kind):
-                self._dialects[path] = sniff(Source(path.name, path), options)
+        self._dialects: dict[Path, Dialect] = {}
+        super().__init__(files, name, options)
         self.dialect = dialect = self._dialects[files[0]]
         if dialect.delimiter == " ":
             raise UnreadableError(
                 f"{name} has fields between blanks, which are not read in chunks; write it with commas, or read it "
                 "whole (read_table)."
             )
-        self.names = unique(dialect.names)[0]
         self.remarks, self.named = dialect.remarks, dialect.named
         self.bytes_per_row = dialect.bytes_per_row
         self.kinds = {name: kind for name, kind in zip(self.names, dialect.kinds, strict=False) if kind}
-        self.whole_numbers = tuple(name for name, kind in self.kinds.items() if kind == "int64")
-        for path, other in self._dialects.items():
-            _check_names(path, unique(other.names)[0], self.names, files[0])
+        self.integer_columns = tuple(name for name, kind in self.kinds.items() if kind == "int64")
 
-    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+    def _names_in(self, path: Path, options: ReadOptions) -> Sequence[str]:
+        self._dialects[path] = sniff(Source(path.name, path), options)
+        return unique(self._dialects[path].names)[0]
+
+    def _read(self, columns: Sequence[str], first: int, integers: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
         import pyarrow as pa
 
-        start = 0
         for path, dialect in self._dialects.items():
             try:
-                for batch in self._parsed(path, dialect, columns, whole):
-                    yield start, batch
-                    start += batch.num_rows
+                yield from self._parsed(path, dialect, columns, integers)
             except pa.ArrowInvalid as error:
                 raise UnreadableError(self._message(path, str(error))) from None
 
@@ -187,20 +198,15 @@ class TextBatches(Batches):
             "the rows before it; correct it, or leave the column out (columns)."
         )
 
-    def _parsed(self, path: Path, dialect: Any, columns: Sequence[str], whole: Sequence[str]) -> Iterator[Any]:
+    def _parsed(self, path: Path, dialect: Dialect, columns: Sequence[str], integers: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         kinds = {name: self.kinds[name] for name in columns if name in self.kinds}
-        types = {name: "float64" if kind == "int64" and name not in whole else kind for name, kind in kinds.items()}
+        types = {name: "float64" if kind == "int64" and name not in integers else kind for name, kind in kinds.items()}
         short, long = BLOCK_BYTES
         block_size = min(long, max(short, LINES_AT_ONCE * int(dialect.bytes_per_row)))
-        options = csv_options(
-            *(dialect, self.names, dialect.delimiter, types),
-            quoted=dialect.quoted,
-            block_size=block_size,
-            columns=columns,
-        )
+        options = csv_options(dialect, self.names, types, quoted=dialect.quoted, block_size=block_size, columns=columns)
         source = Source(path.name, path)
         packed = "gzip" if source.is_gzip() else None
         with watched(source, dialect, pa.input_stream(str(path), compression=packed)) as rows:
@@ -217,15 +223,15 @@ class DatasetBatches(Batches):
         self.names = list(dataset.schema.names)
         suffix = getattr(getattr(dataset, "format", None), "default_extname", "")
         if suffix in ("parquet", "arrow", "feather", "ipc"):
-            with refusing(self.name, self.kind):
+            with reading_errors(self.name, self.kind):
                 self.n_rows = int(dataset.count_rows())  # from metadata
         self.files = tuple(path for path in map(Path, getattr(dataset, "files", ())) if path.is_file())
 
-    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
-        scanned = self.dataset.to_batches(
-            columns=list(columns), batch_size=MAX_BLOCK_ROWS, batch_readahead=2, fragment_readahead=1
+    def _read(self, columns: Sequence[str], first: int, integers: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
+        batches: Iterator[Any] = self.dataset.to_batches(
+            columns=list(columns), batch_size=MAX_CHUNK_ROWS, batch_readahead=2, fragment_readahead=1
         )
-        return _numbered(scanned, 0)
+        return batches
 
 
 class ReaderBatches(Batches):
@@ -244,13 +250,13 @@ class ReaderBatches(Batches):
         self._left = chain([] if first is None else [first], self._left)
         return first
 
-    def _read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
+    def _read(self, columns: Sequence[str], first: int, integers: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
         left, self._left = self._left, None
         if left is None:
             raise UnreadableError(
                 "A RecordBatchReader can be read only once, and this needs another pass: pass a dataset or a file."
             )
-        return _numbered((batch.select(list(columns)) for batch in left), 0)
+        return (batch.select(list(columns)) for batch in left)
 
 
 def file_batches(path: Path, options: ReadOptions | None = None) -> Batches:
@@ -262,10 +268,13 @@ def file_batches(path: Path, options: ReadOptions | None = None) -> Batches:
         raise needs("pyarrow", "Reading files in chunks") from None
     files = [path]
     if path.is_dir():
-        files = _folder_files(path)
+        visible = (each for each in path.rglob("*") if each.is_file() and not each.name.startswith((".", "_")))
+        files = sorted(each for each in visible if SUFFIXES.get(each.suffix.lower()) in CHUNKED_FORMATS)
+        if not files:
+            raise UnreadableError(f"The folder {path.name} has no Parquet, Arrow or CSV file to read rows from.")
     else:
         find_source(path)  # suggests similar names if the file does not exist
-    with refusing(path.name, FORMATS.get(options.format or "", "a table")):
+    with reading_errors(path.name, FORMATS.get(options.format or "", "a table")):
         formats = [find_format(Source(each.name, each), options.format) for each in files]
     if len(set(formats)) > 1:
         raise UnreadableError(f"{path.name} holds files of different formats: {listed(sorted(set(formats)))}.")
@@ -273,37 +282,14 @@ def file_batches(path: Path, options: ReadOptions | None = None) -> Batches:
         return ParquetBatches(files, path.name)
     if formats[0] == "arrow":
         return ArrowBatches(files, path.name)
-    if formats[0] in BLOCK_FORMATS:
+    if formats[0] in CHUNKED_FORMATS:
         return TextBatches(files, path.name, options)
     raise UnreadableError(
         f"{path.name} is {FORMATS[formats[0]]}, which is not read in chunks; Parquet, Arrow, CSV and .npy files are."
     )
 
 
-def _folder_files(folder: Path) -> list[Path]:
-    visible = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith((".", "_")))
-    files = sorted(
-        path for path in visible if SUFFIXES.get(path.with_suffix(path.suffix.lower()).suffix) in BLOCK_FORMATS
-    )
-    if not files:
-        raise UnreadableError(f"The folder {folder.name} has no Parquet, Arrow or CSV file to read rows from.")
-    return files
-
-
-def _check_names(path: Path, names: Sequence[str], expected: Sequence[str], first: Path) -> None:
-    if list(names) != list(expected):
-        strange = next((name for name in (*names, *expected) if name not in names or name not in expected), None)
-        what = "in another order" if strange is None else f"others: {strange!r} is in one of them only"
-        raise UnreadableError(f"All files need the same columns; those of {path.name} and {first.name} are {what}.")
-
-
-def _numbered(batches: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
-    for batch in batches:
-        yield start, batch
-        start += batch.num_rows
-
-
-class ArrowBlocks(LocalBlocks):
+class ArrowChunks(LocalChunks):
     """The rows of batches: columns of numbers, or of vectors of one length; without ``columns`` all must be such.
 
     Missing values are an error, their rows are left out, or they are kept for the caller. Infinite values are an error.
@@ -319,7 +305,7 @@ class ArrowBlocks(LocalBlocks):
         self.columns = list(batches.names if columns is None else columns)
         for name in self.columns:
             if name not in batches.names:
-                raise UnreadableError(f"{batches.name} has no column {name!r}; {near_or_all(name, batches.names)}")
+                raise UnreadableError(f"{batches.name} has no column {name!r}; {similar_names(name, batches.names)}")
         kinds = self._kinds(first_rows(batches, self.columns), chosen=columns is not None)
         self._check_integers(kinds)
         self._widths = [kind.width for kind in kinds]
@@ -343,7 +329,13 @@ class ArrowBlocks(LocalBlocks):
         flaw = next((kind.flaw for kind in kinds if kind.flaw), "")
         if flaw:
             raise UnreadableError(flaw)
-        strange = [f"{kind.name!r} ({_example(kind)})" for kind in kinds if not kind.numeric]
+        strange = []
+        for kind in kinds:
+            if not kind.numeric:
+                text = next((text for text in kind.load().tolist() if text), "") if kind.kind == "text" else ""
+                example = f", such as {text[:40]!r}" if text else ""
+                hint = ", which only read_table converts" if amount_of(text) else ""
+                strange.append(f"{kind.name!r} ({kind.kind}{example}{hint})")
         if strange:
             numbers = [kind.name for kind in kinds if kind.numeric]
             advice = f"leave them out with columns={numbers[:4]!r}".replace("]", ", ...]" if len(numbers) > 4 else "]")
@@ -355,12 +347,13 @@ class ArrowBlocks(LocalBlocks):
 
     def _check_integers(self, kinds: Sequence[Column]) -> None:
         """Raise an error for integers in text that all become one number in double precision."""
-        whole = [kind for kind in kinds if kind.kind == "number" and kind.name in self.batches.whole_numbers]
-        large = [kind.name for kind in whole if np.ptp(values := kind.load()) == 0 and abs(values[0]) >= check.EXACT]
+        columns = [kind for kind in kinds if kind.kind == "number" and kind.name in self.batches.integer_columns]
+        first = {kind.name: kind.load() for kind in columns}
+        large = [name for name, values in first.items() if np.ptp(values) == 0 and abs(values[0]) >= check.EXACT]
         if large:
             for column in columns_of(first_rows(self.batches, large, large), large):
                 integers = column.load()[:, None]
-                check.integers_kept(integers, integers.astype(np.float64), [column.name])
+                check.check_integer_precision(integers, integers.astype(np.float64), [column.name])
 
     def _read(self, first: int) -> Iterator[Array]:
         skipped = 0 if self.missing != "drop" else first  # which rows were left out is known only by reading
@@ -370,11 +363,11 @@ class ArrowBlocks(LocalBlocks):
             yield rows[cut:]
 
     def _batches(
-        self, extra: Sequence[str], first: int = 0, whole: Sequence[str] = ()
+        self, extra: Sequence[str], first: int = 0, integers: Sequence[str] = ()
     ) -> Iterator[tuple[int, Array, Array | None, Any]]:
         """Yield the number of the first row of a batch, its features, a mask of the rows unless all, and the batch."""
         names = list(dict.fromkeys([*self.columns, *extra]))
-        for start, batch in self.batches(names, first, whole):
+        for start, batch in self.batches(names, first, integers):
             rows = self._rows(batch, start)
             finite = np.isfinite(rows)
             if not finite.all() and np.isinf(rows).any():
@@ -411,10 +404,10 @@ class ArrowBlocks(LocalBlocks):
                 values = column.load().reshape(len(rows), -1)
                 features[:] = values
                 if values.dtype.kind in "iu" and len(rows) >= MIN_COLLAPSED_ROWS:
-                    check.integers_kept(values, features, column.features)
+                    check.check_integer_precision(values, features, column.features)
         return rows
 
-    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> ChunkSample:
         """Return ``size`` random rows; if the number of rows is known, no others are converted."""
         if self.n_rows is None or self.missing != "refuse" or self.checkpoint is not None:
             return super().sample(size, rng, run)
@@ -429,7 +422,7 @@ class ArrowBlocks(LocalBlocks):
             if run is not None:
                 run.step(start + batch.num_rows, self.n_rows)
         rows = checked_rows(stacked(parts), self.n_features, self.dtype, 0, numbers)
-        return BlockSample(rows, numbers, self.n_rows)
+        return ChunkSample(rows, numbers, self.n_rows)
 
     def ids(self, name: str | None) -> Iterator[Array]:
         """Yield the ids of the rows that are used: the entries of a column, or their numbers in the source, from 0."""
@@ -439,7 +432,7 @@ class ArrowBlocks(LocalBlocks):
             return
         names = [] if name is None else [name]
         for start, batch, rows in self._used_rows(
-            names, [each for each in names if each in self.batches.whole_numbers]
+            names, [each for each in names if each in self.batches.integer_columns]
         ):
             yield start + rows if name is None else row_names(batch, name)[rows]
 
@@ -448,9 +441,9 @@ class ArrowBlocks(LocalBlocks):
         import pyarrow as pa
 
         parts, source_rows, count = [], [], 0
-        whole = [name for name in extra if name in self.batches.whole_numbers]
+        integers = [name for name in extra if name in self.batches.integer_columns]
         names = list(dict.fromkeys([*self.columns, *extra]))
-        for start, batch, used in self._used_rows(names, whole):
+        for start, batch, used in self._used_rows(names, integers):
             lo, hi = np.searchsorted(numbers, [count, count + len(used)])
             rows = used[numbers[lo:hi] - count]
             count += len(used)
@@ -459,21 +452,14 @@ class ArrowBlocks(LocalBlocks):
         batch = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
         return self._rows(batch, 0), batch, np.concatenate(source_rows)
 
-    def _used_rows(self, names: Sequence[str], whole: Sequence[str]) -> Iterator[tuple[int, Any, IntArray]]:
+    def _used_rows(self, names: Sequence[str], integers: Sequence[str]) -> Iterator[tuple[int, Any, IntArray]]:
         """Yield the first row of a batch, the batch, and which of its rows are used."""
         if self.missing != "drop":
-            for start, batch in self.batches(names, 0, whole):
+            for start, batch in self.batches(names, 0, integers):
                 yield start, batch, np.arange(batch.num_rows)
             return
-        for start, rows, mask, batch in self._batches(names, 0, whole):
+        for start, rows, mask, batch in self._batches(names, 0, integers):
             yield start, batch, np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
-
-
-def _example(column: Column) -> str:
-    """Return what a column holds, with its first text if it holds text."""
-    shown = next((text for text in column.load().tolist() if text), "") if column.kind == "text" else ""
-    text = f"{column.kind}, such as {str(shown)[:40]!r}" if shown else column.kind
-    return f"{text}, which only read_table converts" if amount_of(str(shown)) else text
 
 
 def columns_of(batch: Any, names: Sequence[str]) -> list[Column]:
@@ -490,9 +476,9 @@ def row_names(batch: Any, name: str) -> Array:
     return np.array([str(value) for value in values.tolist()], dtype=object) if values.dtype.kind == "f" else values
 
 
-def first_rows(batches: Batches, columns: Sequence[str], whole: Sequence[str] = ()) -> Any:
+def first_rows(batches: Batches, columns: Sequence[str], integers: Sequence[str] = ()) -> Any:
     """Return the first batch with rows; None if there is none."""
     if isinstance(batches, ReaderBatches):
         head = batches.peek()
         return None if head is None else head.select(list(columns))
-    return next((batch for _, batch in batches(columns, 0, whole) if batch.num_rows), None)
+    return next((batch for _, batch in batches(columns, 0, integers) if batch.num_rows), None)

@@ -1,8 +1,4 @@
-"""Checkpoints of passes over chunked data: their state in a folder, as arrays, so that a killed run can resume.
-
-A pass is identified by what determines it: the source and what is computed. Nothing in a file is run. It holds arrays
-only; how they form tuples and dataclasses is taken from the result of the next chunk, which is computed anyway.
-"""
+"""Checkpoints of passes over chunked data: their state in a folder, as arrays, so that a killed run can resume."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ import numpy as np
 from manifoldry._core.files import new_file
 from manifoldry._core.values import Array
 
-CHECKPOINT_SECONDS = 10.0
-"""Seconds between two writes of a state. A write takes milliseconds, and at most this much is computed twice."""
+CHECKPOINT_SECONDS = 10.0  # between two writes of a state, which take milliseconds; at most this much is computed twice
 
 
 class Checkpoint:
@@ -32,16 +27,16 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], seconds: float | None = None) -> None:
         self.folder, self.seconds = Path(folder), CHECKPOINT_SECONDS if seconds is None else seconds
 
-    def of_pass(self, *what: str | None) -> KeptPass:
+    def of_pass(self, *what: str | None) -> StoredPass:
         """Return the stored state of a pass that is determined by ``what``; if any is None, nothing is stored."""
         if None in what:
-            return KeptPass(None, self.seconds)
+            return StoredPass(None, self.seconds)
         self.folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256("\n".join(map(str, what)).encode()).hexdigest()[:32]
-        return KeptPass(self.folder / f"{name}.npz", self.seconds)
+        return StoredPass(self.folder / f"{name}.npz", self.seconds)
 
 
-class KeptPass:
+class StoredPass:
     """The state of one pass: the first row that is not done, and results with levels. As a context it is written."""
 
     def __init__(self, path: Path | None = None, seconds: float = 0.0) -> None:
@@ -56,7 +51,7 @@ class KeptPass:
         stored, self._stored = self._stored, None
         if stored is None:
             return None
-        if stored["structure"].item() != _structure(template):
+        if stored["structure"].item() != _flattened(template)[0]:
             raise ValueError(
                 f"The checkpoint {str(self.path)!r} was written by another version of the program; remove it."
             )
@@ -85,15 +80,15 @@ class KeptPass:
         if self.path is None or self._state is None:
             return
         first_row, results = self._state
-        structures = {_structure(result) for _, result in results}
-        if len(structures) != 1 or None in structures:
+        flat = [_flattened(result) for _, result in results]
+        structures = {structure for structure, _ in flat}
+        if len(structures) != 1 or "?" in flat[0][0]:
             return
-        leaves = [leaf for _, result in results for leaf in _leaves(result)]
         state = {
             "first_row": np.array(first_row),
             "levels": np.array([level for level, _ in results]),
             "structure": np.array(structures.pop()),
-            **{f"leaf{i}": leaf for i, leaf in enumerate(leaves)},
+            **{f"leaf{i}": leaf for i, leaf in enumerate(leaf for _, leaves in flat for leaf in leaves)},
         }
         with new_file(self.path, overwrite=True) as part, part.open("wb") as file:
             np.savez(file, **state)  # type: ignore[arg-type]
@@ -117,48 +112,33 @@ def digest_of(value: Any) -> str | None:
         return None
 
 
-def array_bytes_digest(rows: Array) -> str:
-    """Return a digest of the type, shape and entries of an array."""
-    digest = hashlib.sha256(f"{rows.dtype} {rows.shape}".encode())
-    digest.update(np.ascontiguousarray(rows).data)
-    return digest.hexdigest()
-
-
 def files_key(files: Iterable[Path]) -> str:
     """Return the names, sizes and times of files, which change when a file is written again."""
     stats = [(path.name, path.stat()) for path in files]
     return "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
 
 
+# Nothing in a file is run. It holds arrays; the result of the next chunk tells how they form tuples and dataclasses.
+
+
 def _parts(value: Any) -> tuple[str, list[Any]] | None:
     """Return the type of a container and its entries; None for anything else."""
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, [getattr(value, field.name) for field in fields(value)]
-    if isinstance(value, (tuple, list)):
-        return type(value).__name__, list(value)
-    return None
+    return (type(value).__name__, list(value)) if isinstance(value, (tuple, list)) else None
 
 
-def _structure(value: Any) -> str | None:
-    """Return the nesting of arrays and numbers, such as "Sums(array,array,number)"; None for other values."""
+def _flattened(value: Any) -> tuple[str, list[Array]]:
+    """Return the nesting, such as "Sums(array,none,number)", with "?" for other values, and the arrays and numbers."""
     parts = _parts(value)
     if parts is not None:
-        inner = [_structure(part) for part in parts[1]]
-        return None if None in inner else f"{parts[0]}({','.join(map(str, inner))})"
-    if isinstance(value, np.ndarray):
-        return None if value.dtype.hasobject else "array"
+        inner = [_flattened(part) for part in parts[1]]
+        return f"{parts[0]}({','.join(text for text, _ in inner)})", [leaf for _, leaves in inner for leaf in leaves]
     if value is None:
-        return "none"
-    return "number" if isinstance(value, (bool, int, float, np.generic)) else None
-
-
-def _leaves(value: Any) -> Iterator[Array]:
-    parts = _parts(value)
-    if parts is not None:
-        for part in parts[1]:
-            yield from _leaves(part)
-    elif value is not None:
-        yield np.asarray(value)
+        return "none", []
+    number = isinstance(value, (bool, int, float, np.generic))
+    leaf = np.asarray(value) if number or isinstance(value, np.ndarray) else np.empty(0, object)
+    return "?" if leaf.dtype.hasobject else "number" if number else "array", [leaf]
 
 
 def _rebuilt(template: Any, leaves: Iterator[Array]) -> Any:

@@ -1,38 +1,32 @@
-"""Chunked data of a Dask collection: passes, samples and maps as tasks, so that they run where the rows are.
-
-Nothing is computed until a fit needs a sample or a sum. What all chunks share (a map, the work of a pass) is one key of
-the graph that every task refers to, so it is sent to a worker once and not once per chunk.
-"""
+"""Chunked data of a Dask collection: passes, samples and maps as tasks, so that they run where the rows are."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from manifoldry._core import check
 from manifoldry._core.arrays import on_host
-from manifoldry._core.chunks import BlockSample, BlockWork, RowBlocks, S, merge_levels, refuse_targets
+from manifoldry._core.chunks import ChunkedData, ChunkSample, ChunkWork, S, check_targets, merge_levels
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, IntArray
-from manifoldry.data._chunked.local import MIN_COLLAPSED_ROWS, checked_rows, kept_dtype
+from manifoldry.data._chunked.local import MIN_COLLAPSED_ROWS, checked_rows, rows_dtype
 from manifoldry.data._chunked.sampling import drawn_rows, stacked
 
-N_KINDS_NAMED = 5
-"""Columns that an error names."""
+N_KINDS_NAMED = 5  # columns that an error names
 
 
-def dask_blocks(X: Any) -> RowBlocks:
+def dask_chunks(X: Any) -> ChunkedData:
     """Return the rows of a Dask array or data frame; other collections are an error."""
     import dask.array
 
     if isinstance(X, dask.array.Array):
-        return DaskBlocks(X)
+        return DaskChunks(X)
     if _is_frame(X) and X.ndim == 2:
-        return DaskFrameBlocks(X)
+        return DaskFrameChunks(X)
     kind = f"Dask {type(X).__name__}"
     if _is_frame(X):
         raise ValueError(f"Chunked data needs two dimensions, one row per point; got a {kind}: pass X.to_frame().")
@@ -42,18 +36,18 @@ def dask_blocks(X: Any) -> RowBlocks:
     )
 
 
-def dask_entries(y: Any, sample: BlockSample, name: str) -> Array:
+def dask_entries(y: Any, sample: ChunkSample, name: str) -> Array:
     """Return the sampled entries of a Dask array or series with one entry per row; only these leave the workers."""
     if _is_frame(y):
         y = y.to_dask_array()  # not lengths=True: Dask may read several files as one part, and then counts differently
     if any(math.isnan(size) for size in y.shape):
         y = y.copy().compute_chunk_sizes()
-    refuse_targets(y.shape, sample.n_rows, name)
+    check_targets(y.shape, sample.n_rows, name)
     entries: Array = y[sample.numbers].compute()
     return entries
 
 
-class DaskBlocks(RowBlocks):
+class DaskChunks(ChunkedData):
     """The rows of a Dask array. ``n_jobs`` is ignored here: every task is one thread of its worker."""
 
     def __init__(self, X: Any) -> None:
@@ -67,7 +61,7 @@ class DaskBlocks(RowBlocks):
         self.X = X.rechunk({1: -1}, method="tasks") if len(X.chunks[1]) > 1 else X
         self.n_features = int(X.shape[1])
         self.n_rows = None if math.isnan(X.shape[0]) else int(X.shape[0])
-        self.dtype = kept_dtype(X.dtype)
+        self.dtype = rows_dtype(X.dtype)
 
     def counted(self) -> Any:
         """Return the array with known sizes of all its chunks, counting the rows if necessary."""
@@ -78,7 +72,7 @@ class DaskBlocks(RowBlocks):
             raise ValueError("There are no rows to read; pass at least two.")
         return self.X
 
-    def delayed_blocks(self) -> list[tuple[int, Any]]:
+    def delayed_chunks(self) -> list[tuple[int, Any]]:
         """Return every chunk, lazily, with the number of its first row."""
         cut = self._cut(self.counted())
         starts = np.concatenate([[0], np.cumsum(cut.chunks[0])[:-1]]).tolist()
@@ -86,15 +80,17 @@ class DaskBlocks(RowBlocks):
 
     def _cut(self, X: Any) -> Any:
         """Return an array with chunks of our size, each from neighboring chunks, never from all."""
-        return X.rechunk({0: self.block_rows}, method="tasks")
+        return X.rechunk({0: self.chunk_rows}, method="tasks")
 
-    def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
+    def reduce(self, work: ChunkWork[S], merge: Callable[[S, S], S], run: Run) -> S:
         """Compute the results of all chunks where the rows are, and merge them there in pairs of neighbors."""
         import dask
 
-        task = dask.delayed(BlockTask(work, self.n_features, self.dtype, run.seed), pure=False, traverse=False)
-        compute, join = dask.delayed(share_of_block, pure=False), dask.delayed(merge, pure=False)
-        results = [compute(task, block, start) for start, block in self.delayed_blocks()]
+        # One key of the graph that all tasks refer to is sent to a worker once, and not once per chunk.
+        task = dask.delayed(work, pure=False, traverse=False)
+        compute, join = dask.delayed(result_of_chunk, pure=False), dask.delayed(merge, pure=False)
+        shared = self.n_features, self.dtype, run.seed
+        results = [compute(task, block, start, *shared) for start, block in self.delayed_chunks()]
         (total,) = dask.compute(merge_levels(results, join))
         return total
 
@@ -103,59 +99,60 @@ class DaskBlocks(RowBlocks):
         import dask
 
         cut = self.counted().rechunk({0: tuple(np.diff(ends, prepend=0).tolist())}, method="tasks")
-        task = dask.delayed(BlockTask(update, self.n_features, self.dtype, 0), pure=False, traverse=False)
-        step, updated = dask.delayed(update_by_piece, pure=False), state
+        task = dask.delayed(update, pure=False, traverse=False)
+        step, updated = dask.delayed(update_with_part, pure=False), state
         for end, block in zip(ends, cut.to_delayed().ravel().tolist(), strict=True):
-            updated = step(task, updated, block, end)
+            updated = step(task, updated, block, end, self.n_features, self.dtype)
         (total,) = dask.compute(updated)
         return total
 
-    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:  # noqa: ARG002
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> ChunkSample:  # noqa: ARG002
         """Return ``size`` random rows, all if there are not more; only these leave the workers."""
         import dask
 
-        blocks = self.delayed_blocks()
+        blocks = self.delayed_chunks()
         assert self.n_rows is not None
         numbers = drawn_rows(self.n_rows, size, rng)
         ends = np.searchsorted(numbers, [start for start, _ in blocks] + [self.n_rows])
-        take = dask.delayed(rows_of_block, pure=False)
+        take = dask.delayed(rows_of_chunk, pure=False)
         parts = [
             take(block, start, numbers[lo:hi], self.n_features, self.dtype)
             for (start, block), lo, hi in zip(blocks, ends[:-1], ends[1:], strict=True)
             if hi > lo
         ]
-        return BlockSample(stacked(dask.compute(*parts)), numbers, self.n_rows)
+        return ChunkSample(stacked(dask.compute(*parts)), numbers, self.n_rows)
 
     def mapped(self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run) -> Any:  # noqa: ARG002
         """Return a Dask array with the same chunks of rows. It is computed in our chunks, to be bit-identical."""
         import dask
 
-        known = self.n_rows is not None
-        cut = self._cut(self.X) if known else self.X
+        counted = self.n_rows is not None
+        cut = self._cut(self.X) if counted else self.X
         shape = (n_columns,) if n_columns else ()
-        task = BlockPlacement(
-            place, run.seed, np.empty((0, *shape), dtype), self.dtype, self.block_rows if known else None
-        )
         mapped = cut.map_blocks(
-            place_block,
-            task=dask.delayed(task, pure=False),
-            token=_task_name(place),
+            map_rows_of_chunk,
+            place=dask.delayed(place, pure=False),
+            seed=run.seed,
+            empty=np.empty((0, *shape), dtype),
+            kind=self.dtype,
+            chunk_rows=self.chunk_rows if counted else None,
+            token=f"manifoldry-{getattr(place, 'name', 'map')}".replace(".", "-").replace("_", "-"),
             dtype=dtype,
             chunks=(cut.chunks[0], *((width,) for width in shape)),
             drop_axis=() if n_columns else 1,
             meta=np.empty((0,) * (1 + len(shape)), dtype=dtype),
         )
-        return mapped.rechunk({0: self.X.chunks[0]}, method="tasks") if known else mapped
+        return mapped.rechunk({0: self.X.chunks[0]}, method="tasks") if counted else mapped
 
 
-class DaskFrameBlocks(DaskBlocks):
+class DaskFrameChunks(DaskChunks):
     """The rows of a Dask data frame. Its parts have unknown lengths, so a fit counts their rows first."""
 
     def __init__(self, frame: Any) -> None:
         _check_kinds(frame)
         self.frame = frame
         kinds = [getattr(kind, "numpy_dtype", kind) for kind in frame.dtypes]  # nullable types have it
-        dtype = kept_dtype(np.result_type(*kinds))
+        dtype = rows_dtype(np.result_type(*kinds))
         numbers = frame.map_partitions(_numbers, dtype, meta=frame._meta.astype(dtype))
         super().__init__(numbers.to_dask_array())
         self.feature_names = tuple(map(str, frame.columns))
@@ -172,62 +169,43 @@ class DaskFrameBlocks(DaskBlocks):
             meta = pandas.Series(np.empty(0, dtype=dtype), index=index, name=names)
         seed, kind = run.seed, self.dtype
         return self.frame.map_partitions(
-            place_part, dask.delayed(place, pure=False), seed, kind, meta, meta=meta, enforce_metadata=False
+            map_part, dask.delayed(place, pure=False), seed, kind, meta, meta=meta, enforce_metadata=False
         )
 
 
-@dataclass(frozen=True)
-class BlockTask:
-    """What all tasks of a pass share: a function of chunks, the columns and type of the rows, and the seed."""
-
-    function: Callable[..., Any]
-    n_features: int
-    dtype: np.dtype[Any]
-    seed: int
-
-
-@dataclass(frozen=True)
-class BlockPlacement:
-    """What all tasks of a map share. Without ``block_rows`` the number of the first row of a chunk is unknown."""
-
-    place: Callable[[Array, Run], Array]
-    seed: int
-    empty: Array
-    dtype: np.dtype[Any]
-    block_rows: int | None
-
-
 # Dask names tasks after functions: a dashboard shows these names.
-def share_of_block(task: BlockTask, block: Any, start: int) -> Any:
+def result_of_chunk(work: Any, block: Any, start: int, n_features: int, dtype: Any, seed: int) -> Any:
     """Return the result of a chunk in a pass, computed on one thread."""
-    rows = checked_rows(on_host(block), task.n_features, task.dtype, start)
-    return task.function(rows, start, Run(task.seed, 1))
+    return work(checked_rows(on_host(block), n_features, dtype, start), start, Run(seed, 1))
 
 
-def update_by_piece(task: BlockTask, state: Any, block: Any, end: int) -> Any:
+def update_with_part(update: Any, state: Any, block: Any, end: int, n_features: int, dtype: Any) -> Any:
     """Return the state of an ordered pass after some rows."""
     rows = on_host(block)
-    return task.function(state, checked_rows(rows, task.n_features, task.dtype, end - rows.shape[0]))
+    return update(state, checked_rows(rows, n_features, dtype, end - rows.shape[0]))
 
 
-def rows_of_block(block: Any, start: int, numbers: IntArray, n_features: int, dtype: Any) -> Array:
+def rows_of_chunk(block: Any, start: int, numbers: IntArray, n_features: int, dtype: Any) -> Array:
     """Return rows of a chunk by their numbers among all rows."""
     return checked_rows(on_host(block)[numbers - start], n_features, dtype, start, numbers)
 
 
-def place_block(block: Any, task: BlockPlacement, block_id: tuple[int, ...] | None = None) -> Array:
-    """Return a mapped chunk."""
+def map_rows_of_chunk(
+    block: Any, place: Any, seed: int, empty: Array, kind: Any, chunk_rows: int | None, block_id: Any = None
+) -> Array:
+    """Return a mapped chunk; without ``chunk_rows`` the number of its first row is unknown."""
     rows, number = on_host(block), block_id[0] if block_id else 0
     if not rows.shape[0]:
-        return task.empty
-    if task.block_rows is None:
-        rows = _checked_part(rows, task.dtype, f"chunk {number}")
+        return empty
+    if chunk_rows is None:
+        rows = _checked_part(rows, kind, f"chunk {number}")
     else:
-        rows = checked_rows(rows, rows.shape[1], task.dtype, number * task.block_rows)
-    return task.place(rows, Run(task.seed, 1))
+        rows = checked_rows(rows, rows.shape[1], kind, number * chunk_rows)
+    mapped: Array = place(rows, Run(seed, 1))
+    return mapped
 
 
-def place_part(part: Any, place: Any, seed: int, kind: Any, meta: Any) -> Any:
+def map_part(part: Any, place: Any, seed: int, kind: Any, meta: Any) -> Any:
     """Return a mapped part of a data frame, with its index."""
     import pandas
 
@@ -248,11 +226,6 @@ def _checked_part(rows: Array, kind: Any, where: str) -> Array:
         raise ValueError(f"In {where}, rows counted from its first: {error}") from None
 
 
-def _task_name(place: Any) -> str:
-    """Return the name of the tasks of a map in a dashboard, which shows letters and hyphens only."""
-    return f"manifoldry-{getattr(place, 'name', 'map')}".replace(".", "-").replace("_", "-")
-
-
 def _is_frame(X: Any) -> bool:
     return type(X).__module__.startswith(("dask.dataframe", "dask_expr"))
 
@@ -261,7 +234,7 @@ def _numbers(part: Any, dtype: np.dtype[Any]) -> Any:
     """Return a part of a data frame in single or double precision; integers that become one number are an error."""
     numbers = part.astype(dtype)
     if len(part) >= MIN_COLLAPSED_ROWS:
-        check.integers_kept(part, numbers.to_numpy())
+        check.check_integer_precision(part, numbers.to_numpy())
     return numbers
 
 

@@ -14,18 +14,17 @@ from scipy.sparse import csr_array, issparse
 
 from manifoldry._core import check
 from manifoldry._core.arrays import on_host
-from manifoldry._core.chunks import BlockSample, BlockWork, Pairwise, RowBlocks, S
+from manifoldry._core.chunks import ChunkedData, ChunkSample, ChunkWork, S, TreeReduction
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, IntArray
-from manifoldry.data._chunked.checkpoint import Checkpoint, KeptPass, array_bytes_digest, digest_of, files_key
+from manifoldry.data._chunked.checkpoint import Checkpoint, StoredPass, digest_of, files_key
 from manifoldry.data._chunked.sampling import KeyedRows, drawn_rows, skip_keys
-from manifoldry.data._chunked.store import cut_at, regrouped
+from manifoldry.data._chunked.store import cut_at, regrouped, save_chunks
 
-MIN_COLLAPSED_ROWS = 10
-"""Rows of a chunk above which integers that become one number are an error: a few may lie close to each other."""
+MIN_COLLAPSED_ROWS = 10  # rows of a chunk above which integers that become one number are an error
 
 
-class LocalBlocks(RowBlocks):
+class LocalChunks(ChunkedData):
     """Chunked data that this process reads chunk by chunk. Iterating yields arrays."""
 
     checkpoint: Checkpoint | None = None  # where the state of a pass is stored, so that a killed run can resume
@@ -44,18 +43,15 @@ class LocalBlocks(RowBlocks):
     def blocks(self, first: int = 0) -> Iterator[tuple[int, Array]]:
         """Yield every checked chunk from row ``first`` on, where one must begin, with the number of its first row."""
         start = first
-        for rows in regrouped(self._read(first), self.block_rows):
-            self._check_count(start + rows.shape[0])
+        for rows in regrouped(self._read(first), self.chunk_rows):
+            if self.most_rows is not None and start + rows.shape[0] > self.most_rows:
+                raise ValueError(
+                    f"More than {self.most_rows:,} rows are read twice by this fit, and an iterator of chunks can be "
+                    "read only once: pass a function that returns a new iterator to chunked_data, or a file."
+                )
             yield start, checked_rows(rows, self.n_features, self.dtype, start, finite=self.finite)
             start += rows.shape[0]
         self.n_rows = start
-
-    def _check_count(self, n_rows: int) -> None:
-        if self.most_rows is not None and n_rows > self.most_rows:
-            raise ValueError(
-                f"More than {self.most_rows:,} rows are read twice by this fit, and an iterator of chunks can be read "
-                "only once: pass a function that returns a new iterator to row_blocks, or a file."
-            )
 
     def parts(self, first: int = 0) -> Iterator[tuple[int, Array]]:
         """Yield the rows that are computed together, from row ``first`` on, with the number of the first."""
@@ -64,11 +60,11 @@ class LocalBlocks(RowBlocks):
     @property
     def part_rows(self) -> int:
         """Rows of every part but the last."""
-        return self.block_rows
+        return self.chunk_rows
 
-    def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
+    def reduce(self, work: ChunkWork[S], merge: Callable[[S, S], S], run: Run) -> S:
         """Read all rows once: return the results of all chunks, merged in pairs of neighbors."""
-        total = Pairwise(merge)
+        total = TreeReduction(merge)
         with self._pass("reduce", digest_of(work) if self.checkpoint else None) as state:
             for start, rows in self.blocks(state.first_row):
                 result = work(rows, start, run)
@@ -84,7 +80,7 @@ class LocalBlocks(RowBlocks):
             state = update(state, part)
         return state
 
-    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> ChunkSample:
         """Return ``size`` random rows, all if there are not more, in one pass."""
         drawn = KeyedRows(size)
         with self._pass("sample", str(size), digest_of(rng) if self.checkpoint else None) as state:
@@ -98,7 +94,7 @@ class LocalBlocks(RowBlocks):
                 if run is not None:
                     run.step(start + rows.shape[0], self.n_rows)
             state.update(drawn.n_rows, [(0, drawn.state)])
-        return BlockSample(drawn.rows, drawn.numbers, drawn.n_rows)
+        return ChunkSample(drawn.rows, drawn.numbers, drawn.n_rows)
 
     def identity(self) -> str:
         """Return what identifies the rows without reading them: files by name, size and time, and columns."""
@@ -107,12 +103,11 @@ class LocalBlocks(RowBlocks):
     def key(self) -> str | None:
         """Return what identifies the rows, including the first chunk; None if that is not possible."""
         _, rows = next(self.blocks(), (0, np.empty(0)))
-        first = array_bytes_digest(rows) if isinstance(rows, np.ndarray) else digest_of(rows)
-        return f"{self.identity()} {first}"
+        return f"{self.identity()} {digest_of(rows)}"
 
-    def _pass(self, *what: str | None) -> KeptPass:
+    def _pass(self, *what: str | None) -> StoredPass:
         """Return the stored state of a pass that is determined by ``what`` and the rows."""
-        return KeptPass() if self.checkpoint is None else self.checkpoint.of_pass(self.key(), *what)
+        return StoredPass() if self.checkpoint is None else self.checkpoint.of_pass(self.key(), *what)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, resume: bool = False) -> None:
         """Write all rows to a file, chunk by chunk; a killed run can be resumed.
@@ -132,26 +127,24 @@ class LocalBlocks(RowBlocks):
         Examples
         --------
         >>> import tempfile, pathlib, numpy
-        >>> from manifoldry import PCA, row_blocks
+        >>> from manifoldry import PCA, chunked_data
         >>> X = numpy.random.default_rng(0).standard_normal((1000, 5))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder, "coordinates.npy")
-        ...     PCA(n_components=2).fit(X).transform(row_blocks(X)).save(path)
+        ...     PCA(n_components=2).fit(X).transform(chunked_data(X)).save(path)
         ...     numpy.load(path).shape
         (1000, 2)
         """
-        from manifoldry.data._chunked.store import save_blocks
-
-        save_blocks(self, path, overwrite=overwrite, resume=resume)
+        save_chunks(self, path, overwrite=overwrite, resume=resume)
 
     def mapped(
         self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run
-    ) -> MappedBlocks:
+    ) -> MappedChunks:
         """Return the results of a function of every chunk, as chunked data; nothing is read yet."""
-        return MappedBlocks(self, place, n_columns, dtype, names, run)
+        return MappedChunks(self, place, n_columns, dtype, names, run)
 
 
-class ArrayBlocks(LocalBlocks):
+class ArrayChunks(LocalChunks):
     """The rows of anything with a shape, a type and slices of rows: arrays, maps of files, HDF5 and Zarr arrays."""
 
     def __init__(self, X: Any, feature_names: Iterable[str] | None = None) -> None:
@@ -159,25 +152,25 @@ class ArrayBlocks(LocalBlocks):
             raise ValueError(f"Chunked data needs two dimensions, one row per point; got shape {np.shape(X)}.")
         self.X = X.tocsr() if issparse(X) else X
         self.n_rows, self.n_features = int(X.shape[0]), int(X.shape[1])
-        self.dtype = kept_dtype(X.dtype)
+        self.dtype = rows_dtype(X.dtype)
         self.feature_names = None if feature_names is None else tuple(feature_names)
 
     def _read(self, first: int) -> Iterator[Array]:
         assert self.n_rows is not None
-        step = self.block_rows
+        step = self.chunk_rows
         return (self.X[lo : lo + step] for lo in range(first, self.n_rows, step))
 
-    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> ChunkSample:
         """Return ``size`` random rows, all if there are not more; of an array only these are read."""
         if not (isinstance(self.X, np.ndarray) or issparse(self.X)):
             return super().sample(size, rng, run)
         assert self.n_rows is not None
         numbers = drawn_rows(self.n_rows, size, rng)
         rows = checked_rows(self.X[numbers], self.n_features, self.dtype, 0, numbers)
-        return BlockSample(rows, numbers, self.n_rows)
+        return ChunkSample(rows, numbers, self.n_rows)
 
 
-class IteratorBlocks(LocalBlocks):
+class IteratorChunks(LocalChunks):
     """Chunks from an iterator, which can be read once, or from a function that returns a new iterator each time."""
 
     def __init__(
@@ -194,7 +187,7 @@ class IteratorBlocks(LocalBlocks):
         if first is None:
             raise ValueError("The iterator has no chunks; pass at least two rows.")
         rows = as_rows(first, 0)
-        self.n_rows, self.n_features, self.dtype = n_rows, int(rows.shape[1]), kept_dtype(rows.dtype)
+        self.n_rows, self.n_features, self.dtype = n_rows, int(rows.shape[1]), rows_dtype(rows.dtype)
         names = getattr(first, "columns", None) if feature_names is None else feature_names
         self.feature_names = None if names is None else tuple(map(str, names))
         self._left = chain([first], self._left)
@@ -205,7 +198,7 @@ class IteratorBlocks(LocalBlocks):
             if self._again is None:
                 raise ValueError(
                     "An iterator of chunks can be read only once, and this needs another pass: pass a function that "
-                    "returns a new iterator to row_blocks, or a file."
+                    "returns a new iterator to chunked_data, or a file."
                 )
             left = iter(self._again())
         start = 0
@@ -217,12 +210,12 @@ class IteratorBlocks(LocalBlocks):
                 yield rows[max(0, rows.shape[0] - (start - first)) :]
 
 
-class MappedBlocks(LocalBlocks):
+class MappedChunks(LocalChunks):
     """The results of a function of every chunk of other data, computed when they are read."""
 
     def __init__(
         self,
-        source: LocalBlocks,
+        source: LocalChunks,
         place: Callable[[Array, Run], Array],
         n_columns: int,
         dtype: Any,
@@ -260,21 +253,19 @@ class MappedBlocks(LocalBlocks):
     @property
     def part_rows(self) -> int:
         """Rows of every chunk of the source but the last."""
-        return self.source.block_rows
+        return self.source.chunk_rows
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, resume: bool = False) -> None:
-        """Write all rows to a file, as `LocalBlocks.save`, and report progress to the callback of the estimator."""
-        from manifoldry.data._chunked.store import save_blocks
-
+        """Write all rows to a file, as `LocalChunks.save`, and report progress to the callback of the estimator."""
         with self.run.stage("save"):
-            save_blocks(self, path, overwrite=overwrite, resume=resume, step=self.run.step)
+            save_chunks(self, path, overwrite=overwrite, resume=resume, step=self.run.step)
 
     def _read(self, first: int) -> Iterator[Array]:
         for start, rows in self.parts(first - first % self.part_rows):
             yield rows[max(0, first - start) :]
 
 
-def kept_dtype(dtype: Any) -> np.dtype[Any]:
+def rows_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the type that rows are converted to: single precision stays, everything else becomes double."""
     return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)
 
@@ -290,7 +281,7 @@ def as_rows(block: Any, start: int) -> Array:
             f"Every chunk must be a table of numbers, one row per point; got {kind} from row {start:,} on{advice}."
         )
     if hasattr(block, "columns") and rows.dtype.kind == "f" and len(rows) >= MIN_COLLAPSED_ROWS:
-        check.integers_kept(block, rows)
+        check.check_integer_precision(block, rows)
     return rows
 
 
@@ -318,7 +309,7 @@ def checked_rows(
     given = rows
     rows = csr_array(rows, dtype=dtype) if issparse(rows) else np.asarray(rows, dtype=dtype)
     if given.dtype.kind in "iu" and rows.shape[0] >= MIN_COLLAPSED_ROWS:
-        check.integers_kept(given, rows)
+        check.check_integer_precision(given, rows)
     entries: Any = rows.data if issparse(rows) else rows
     if finite and not np.isfinite(entries).all():
         usable = np.isfinite(csr_array(rows).toarray() if issparse(rows) else rows).all(axis=1)

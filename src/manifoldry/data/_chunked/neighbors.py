@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isqrt
+from functools import partial
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,11 +14,12 @@ from manifoldry._core import check
 from manifoldry._core.chunks import merge_levels
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks, row_blocks
-from manifoldry.data._chunked.local import LocalBlocks, checked_rows
+from manifoldry.data._chunked import ChunkedData, ChunkSample, as_chunked, chunked_data
+from manifoldry.data._chunked.local import LocalChunks, checked_rows
 from manifoldry.data._chunked.sampling import stacked
+from manifoldry.data._chunked.store import regrouped
 from manifoldry.graph._engines import rerank, unit_rows
-from manifoldry.graph._pairwise import BLOCK_DISTANCES, MAX_PRODUCT_DISTANCES, RootProportions, as_points
+from manifoldry.graph._pairwise import BLOCK_DISTANCES, MAX_PRODUCT_DISTANCES, RootProportions, as_points, nearest
 from manifoldry.graph._search import (
     MAX_EXACT_SECONDS,
     MAX_TREE_COLUMNS,
@@ -28,12 +29,8 @@ from manifoldry.graph._search import (
     neighbor_graph,
 )
 
-BLOCKS_PER_SHARD = 4
-"""Chunks that are searched together: 134 MB in double precision, and an index of about that size. The rows of a shard
-do not depend on the chunks of the source."""
-
-N_LISTED_RECALL_ROWS = 1000
-"""Rows on which recall is measured: its standard error is then below 0.2 %."""
+CHUNKS_PER_SHARD = 4  # chunks that are searched together: 134 MB in double precision
+N_LISTED_RECALL_ROWS = 1000  # rows on which recall is measured: its standard error is then below 0.2 %
 
 
 class ListedNeighbors(NamedTuple):
@@ -71,24 +68,19 @@ class ListedNeighbors(NamedTuple):
         random_state : int, Generator or None
             Seed of the draw.
         """
-        run, blocks = Run(random_state), row_blocks(X)
+        run, blocks = Run(random_state), chunked_data(X)
         k = int(self.distances.shape[1])
         sample = blocks.sample(n_rows, run.rng("recall rows"))
-        truth = blocks.reduce(SampledSearch(ShardSearch(k, metric, False, run.seed), sample), merged_lists, run)[1]
+        work = partial(neighbors_of_sample, ShardSearch(k, metric, False, run.seed), sample)
+        truth = blocks.reduce(work, merged_lists, run)[1]
         distances = np.asarray(self.distances[sample.numbers])
         # Distances are compared instead of indices: with a tie for the last neighbor, each of the tied rows is a hit.
         return float(np.mean(distances <= truth[:, -1:] * (1 + 1e-6)))
 
 
-class SampledSearch:
-    """The work of a pass that finds the neighbors of sampled rows."""
-
-    def __init__(self, search: ShardSearch, sample: BlockSample) -> None:
-        self.search, self.rows, self.numbers = search, sample.rows, sample.numbers
-
-    def __call__(self, rows: Array, start: int, run: Run) -> ShardLists:
-        """Return the neighbors among a chunk."""
-        return self.search.shard(rows, start, run).near(self.rows, self.numbers, run)
+def neighbors_of_sample(search: ShardSearch, sample: ChunkSample, rows: Array, start: int, run: Run) -> ShardLists:
+    """Return the neighbors of sampled rows among a chunk."""
+    return search.shard(rows, start, run).nearest(sample.rows, sample.numbers, run)
 
 
 def neighbor_lists(
@@ -137,40 +129,36 @@ def neighbor_lists(
     --------
     >>> import manifoldry
     >>> roll = manifoldry.datasets.swiss_roll(500).X
-    >>> indices, distances = manifoldry.neighbor_lists(manifoldry.row_blocks([roll[:200], roll[200:]]), 5)
+    >>> indices, distances = manifoldry.neighbor_lists(manifoldry.chunked_data([roll[:200], roll[200:]]), 5)
     >>> indices.shape, bool((distances[:, 0] <= distances[:, 1]).all())
     ((500, 5), True)
     """
     run = Run(random_state, n_jobs)
     check.choice("search", search, ("auto", "exact", "approximate"))
-    blocks = as_blocks(X)
+    blocks = as_chunked(X)
     if blocks is None:
-        return _in_memory(X, NeighborRule(n_neighbors, metric=metric, search=search), run)
+        check.metric(metric, ())
+        points = as_points("X", X)
+        rule = NeighborRule(n_neighbors, metric=metric, search=search).resolve(len(points))
+        graph, _ = neighbor_graph(points, rule, run)
+        shape = (graph.n_points, -1)
+        return ListedNeighbors(graph.indices.reshape(shape), graph.lengths.reshape(shape))
     if metric not in SHARD_METRICS:
         raise ValueError(f"Neighbor lists of chunked data need a metric of {SHARD_METRICS}; got {metric!r}.")
     n = _counted(blocks)
     k = int(cast(int, NeighborRule(n_neighbors).resolve(n).n_neighbors))
     long = blocks.n_features > MAX_TREE_COLUMNS and exact_seconds(n, blocks.n_features) > MAX_EXACT_SECONDS
     spec = ShardSearch(k, metric, search == "approximate" or (search == "auto" and long), run.seed)
-    if isinstance(blocks, LocalBlocks):
+    if isinstance(blocks, LocalChunks):
         run.announce(f"neighbor lists, {n} x {k}", 16 * n * k, "use fewer neighbors")
         return _by_this_process(blocks, spec, run)
     return _by_cluster(blocks, spec)
 
 
-def _in_memory(X: Any, rule: NeighborRule, run: Run) -> ListedNeighbors:
-    """Return the lists of a table in memory, with the search of all methods."""
-    check.metric(rule.metric, ())
-    points = as_points("X", X)
-    graph, _ = neighbor_graph(points, rule.resolve(len(points)), run)
-    shape = (graph.n_points, -1)
-    return ListedNeighbors(graph.indices.reshape(shape), graph.lengths.reshape(shape))
-
-
-def _counted(blocks: RowBlocks) -> int:
+def _counted(blocks: ChunkedData) -> int:
     """Return the number of rows, by a pass if it is unknown."""
     if blocks.n_rows is None:
-        if isinstance(blocks, LocalBlocks):
+        if isinstance(blocks, LocalChunks):
             for _ in blocks.blocks():
                 pass
         else:
@@ -178,31 +166,19 @@ def _counted(blocks: RowBlocks) -> int:
     return int(cast(int, blocks.n_rows))
 
 
-def _by_this_process(blocks: LocalBlocks, spec: ShardSearch, run: Run) -> ListedNeighbors:
+def _by_this_process(blocks: LocalChunks, spec: ShardSearch, run: Run) -> ListedNeighbors:
     """Return the lists as arrays: every shard is read once, and all rows are read for each shard."""
     lists: dict[int, ShardLists] = {}
     with run.stage("neighbors"):
-        for shard in _shards(blocks, spec, run):
+        step = CHUNKS_PER_SHARD * blocks.chunk_rows
+        for first, points in zip(count(0, step), regrouped(blocks, step), strict=False):
+            shard = spec.shard(points, first, run)
             for start, rows in blocks.blocks():
-                nearest = shard.near(rows, start + np.arange(len(rows)), run)
+                nearest = shard.nearest(rows, start + np.arange(len(rows)), run)
                 lists[start] = merged_lists(lists[start], nearest) if start in lists else nearest
-            run.step(shard.start + len(shard.points), blocks.n_rows)
+            run.step(first + len(points), blocks.n_rows)
     indices, distances = (np.concatenate(parts) for parts in zip(*lists.values(), strict=True))
     return ListedNeighbors(indices, distances)
-
-
-def _shards(blocks: LocalBlocks, spec: ShardSearch, run: Run) -> Iterator[Shard]:
-    """Yield all rows in shards."""
-    held: list[Array] = []
-    first = 0
-    for start, rows in blocks.blocks():
-        first = start if not held else first
-        held.append(rows)
-        if len(held) == BLOCKS_PER_SHARD:
-            yield spec.shard(stacked(held), first, run)
-            held = []
-    if held:
-        yield spec.shard(stacked(held), first, run)
 
 
 def _by_cluster(blocks: Any, spec: ShardSearch) -> ListedNeighbors:
@@ -210,14 +186,12 @@ def _by_cluster(blocks: Any, spec: ShardSearch) -> ListedNeighbors:
     import dask
     import dask.array
 
-    def checked(start: int, block: Any) -> Any:
-        return dask.delayed(checked_block, pure=False)(block, blocks.n_features, blocks.dtype, start)
-
-    parts = [(start, checked(start, block)) for start, block in blocks.delayed_blocks()]
-    build, ask, join, pick = (
-        dask.delayed(work, pure=False) for work in (shard_of_blocks, neighbors_in_shard, merged_lists, _entry)
+    check_rows, build, ask, join = (
+        dask.delayed(work, pure=False) for work in (checked_rows, shard_of_chunks, neighbors_in_shard, merged_lists)
     )
-    groups = [parts[lo : lo + BLOCKS_PER_SHARD] for lo in range(0, len(parts), BLOCKS_PER_SHARD)]
+    chunks = blocks.delayed_chunks()
+    parts = [(start, check_rows(block, blocks.n_features, blocks.dtype, start)) for start, block in chunks]
+    groups = [parts[lo : lo + CHUNKS_PER_SHARD] for lo in range(0, len(parts), CHUNKS_PER_SHARD)]
     shards = [build(spec, [block for _, block in group], group[0][0]) for group in groups]
     lists = [merge_levels([ask(shard, block, start) for shard in shards], join) for start, block in parts]
     ends = [start for start, _ in parts[1:]] + [blocks.n_rows]
@@ -225,7 +199,7 @@ def _by_cluster(blocks: Any, spec: ShardSearch) -> ListedNeighbors:
 
     def all_rows(number: int, dtype: Any) -> Any:
         arrays = [
-            dask.array.from_delayed(pick(pair, number), (size, spec.n_neighbors), dtype=dtype)
+            dask.array.from_delayed(pair[number], (size, spec.n_neighbors), dtype=dtype)
             for pair, size in zip(lists, sizes, strict=True)
         ]
         return dask.array.concatenate(arrays).rechunk({0: blocks.X.chunks[0]}, method="tasks")
@@ -234,23 +208,14 @@ def _by_cluster(blocks: Any, spec: ShardSearch) -> ListedNeighbors:
 
 
 # Dask names tasks after functions: a dashboard shows these names.
-def checked_block(block: Any, n_features: int, dtype: Any, start: int) -> Array:
-    """Return a chunk as finite rows."""
-    return checked_rows(block, n_features, dtype, start)
-
-
-def shard_of_blocks(spec: ShardSearch, blocks: list[Array], start: int) -> Shard:
+def shard_of_chunks(spec: ShardSearch, blocks: list[Array], start: int) -> Shard:
     """Return consecutive chunks as a shard."""
     return spec.shard(stacked(blocks), start, Run(spec.seed, 1))
 
 
 def neighbors_in_shard(shard: Shard, rows: Array, start: int) -> ShardLists:
     """Return the neighbors of a chunk of rows among a shard."""
-    return shard.near(rows, start + np.arange(len(rows)), Run(shard.search.seed, 1))
-
-
-def _entry(pair: ShardLists, number: int) -> Array:
-    return pair[number]
+    return shard.nearest(rows, start + np.arange(len(rows)), Run(shard.search.seed, 1))
 
 
 # Nearest neighbors among the rows of a shard, by their indices among all rows. Ties are decided by index, so merged
@@ -259,15 +224,9 @@ def _entry(pair: ShardLists, number: int) -> Array:
 ShardLists = tuple[IntArray, FloatArray]
 """Indices (b, k) of the nearest rows and the distances to them, ascending; -1 and infinity where there are fewer."""
 
-SHARD_METRICS = ("euclidean", "cosine", "hellinger")
-"""Metrics that are Euclidean distances of mapped rows, each row mapped on its own."""
-
-MIN_APPROXIMATE_ROWS = 2_000
-"""Rows of a shard below which all pairs are compared, which takes milliseconds."""
-
-TIE_SHARE = 1e-12
-"""Relative difference of distances below which they may be ties: about a thousand times the rounding error of a sum of
-squares in the few columns of a tree."""
+SHARD_METRICS = ("euclidean", "cosine", "hellinger")  # Euclidean distances of rows that are mapped one by one
+MIN_APPROXIMATE_ROWS = 2_000  # rows of a shard below which all pairs are compared, which takes milliseconds
+TIE_SHARE = 1e-12  # relative difference below which distances may be ties: 1,000 times the rounding error of a tree
 
 
 @dataclass(frozen=True)
@@ -289,10 +248,6 @@ class ShardSearch:
             index = NeighborIndex(points, rule, Run(self.seed, run.n_jobs))
         return Shard(self, points, start, index)
 
-    def lengths(self, distances: FloatArray) -> FloatArray:
-        """Return distances in the metric from those of mapped rows."""
-        return distances**2 / 2 if self.metric == "cosine" else distances
-
 
 @dataclass(frozen=True)
 class Shard:
@@ -303,16 +258,17 @@ class Shard:
     start: int
     index: NeighborIndex | None
 
-    def near(self, rows: Array, numbers: IntArray, run: Run) -> ShardLists:
+    def nearest(self, rows: Array, numbers: IntArray, run: Run) -> ShardLists:
         """Return the nearest rows of this shard for rows with some indices, without the rows themselves."""
         queries, excluded = mapped_rows(rows, self.search.metric), numbers - self.start
         if self.index is None:
-            indices, distances = near_by_all_pairs(queries, self.points, excluded, self.search.n_neighbors)
+            indices, distances = nearest_by_all_pairs(queries, self.points, excluded, self.search.n_neighbors)
         else:
-            indices, distances = self._near_by_index(queries, excluded, run)
-        return np.where(indices < 0, -1, indices + self.start), self.search.lengths(distances)
+            indices, distances = self._nearest_by_index(queries, excluded, run)
+        lengths = distances**2 / 2 if self.search.metric == "cosine" else distances
+        return np.where(indices < 0, -1, indices + self.start), lengths
 
-    def _near_by_index(self, queries: FloatArray, excluded: IntArray, run: Run) -> ShardLists:
+    def _nearest_by_index(self, queries: FloatArray, excluded: IntArray, run: Run) -> ShardLists:
         assert self.index is not None
         k = self.search.n_neighbors
         # One more for the row itself, and for a tree another one, to detect a tie for the last neighbor.
@@ -324,7 +280,7 @@ class Shard:
             unsure = np.flatnonzero(distances[:, k] <= distances[:, k - 1] * (1 + TIE_SHARE))
             indices, distances = indices[:, :k], distances[:, :k]
             if len(unsure):
-                indices[unsure], distances[unsure] = near_by_all_pairs(
+                indices[unsure], distances[unsure] = nearest_by_all_pairs(
                     queries[unsure], self.points, excluded[unsure], k
                 )
         return indices, distances
@@ -351,7 +307,7 @@ def merged_lists(one: ShardLists, other: ShardLists) -> ShardLists:
     )
 
 
-def near_by_all_pairs(queries: FloatArray, points: FloatArray, excluded: IntArray, k: int) -> ShardLists:
+def nearest_by_all_pairs(queries: FloatArray, points: FloatArray, excluded: IntArray, k: int) -> ShardLists:
     """Return the k nearest points of each query, except its own index, by (distance, index), exactly.
 
     Products of centered rows give candidates: every point that rounding could have moved into the first k. Their
@@ -368,7 +324,9 @@ def near_by_all_pairs(queries: FloatArray, points: FloatArray, excluded: IntArra
         squared *= -2.0
         squared += squares
         squared += sums[:, None]
-        _leave_out(squared, excluded[lo : lo + step])
+        left_out = excluded[lo : lo + step]
+        inside = np.flatnonzero((left_out >= 0) & (left_out < len(points)))
+        squared[inside, left_out[inside]] = np.inf
         far = np.maximum(np.sqrt(sums), reach)
         rounding = 8 * points.shape[1] * np.finfo(np.float64).eps * far * (far + offset)
         rows, columns = _candidates(squared, min(k, len(points)), 2 * rounding)
@@ -389,22 +347,10 @@ def _centered(rows: FloatArray, center: FloatArray) -> tuple[FloatArray, FloatAr
 
 def _candidates(squared: FloatArray, k: int, slack: FloatArray) -> tuple[IntArray, IntArray]:
     """Return rows and columns of the finite entries that exceed the k-th smallest of their row by at most its slack."""
-    b, n = squared.shape
-    # The k-th smallest of some columns bounds that of all; the stride is that of `graph._pairwise.nearest`.
-    stride = max(1, isqrt(n // (6 * k)))
-    bound = np.partition(squared[:, ::stride], k - 1, axis=1)[:, k - 1] + slack
-    rows, columns = np.divmod(np.flatnonzero(squared <= bound[:, None]), n)
-    entries = squared[rows, columns]
-    order = np.lexsort((entries, rows))
-    last = entries[order[np.searchsorted(rows, np.arange(b)) + k - 1]] + slack
-    mask = (entries <= last[rows]) & np.isfinite(entries)
+    last = np.take_along_axis(squared, nearest(squared, k)[:, -1:], axis=1) + slack[:, None]
+    rows, columns = np.divmod(np.flatnonzero(squared <= last), squared.shape[1])
+    mask = np.isfinite(squared[rows, columns])
     return rows[mask], columns[mask]
-
-
-def _leave_out(squared: FloatArray, excluded: IntArray) -> None:
-    """Set the entries of rows in the columns ``excluded`` to infinity, if these columns exist."""
-    inside = np.flatnonzero((excluded >= 0) & (excluded < squared.shape[1]))
-    squared[inside, excluded[inside]] = np.inf
 
 
 def _lengths(queries: Any, points: Any, rows: IntArray, columns: IntArray) -> FloatArray:

@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from manifoldry._core.files import new_file, refuse_existing
+from manifoldry._core.files import check_not_existing, new_file
 from manifoldry._core.values import Array
 from manifoldry.data._chunked.sampling import stacked
 
 if TYPE_CHECKING:
-    from manifoldry.data._chunked.local import LocalBlocks
+    from manifoldry.data._chunked.local import LocalChunks
 
 
-ROWS_TOGETHER = 2**20
-"""Rows of a row group of a Parquet file: pyarrow's default, so that small files equal those of tables in memory."""
-
-PARTS_SUFFIX = ".parts"
-"""Suffix of the folder of parts, after the name of the file."""
+ROWS_TOGETHER = 2**20  # rows of a Parquet row group: pyarrow's default, so that files equal those of tables in memory
+PARTS_SUFFIX = ".parts"  # suffix of the folder of parts, after the name of the file
 
 STORED_SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".csv", ".tsv")
 """Suffixes of files that chunked data can be written to."""
@@ -42,7 +39,7 @@ class RowNames:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedRows:
     """Number of rows written, the digest of all rows as one array, and how many rows this run computed."""
 
     n_rows: int
@@ -56,18 +53,12 @@ def row_numbers(n: int) -> Iterator[Array]:
 
 
 def parts_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of the parts of a file.
-
-    Examples
-    --------
-    >>> parts_folder("out/coordinates.npy").as_posix()
-    'out/coordinates.npy.parts'
-    """
+    """Return the folder of the parts of a file: ``NAME.parts`` next to it."""
     return Path(path).with_name(Path(path).name + PARTS_SUFFIX)
 
 
-def save_blocks(
-    blocks: LocalBlocks,
+def save_chunks(
+    blocks: LocalChunks,
     path: str | os.PathLike[str],
     *,
     overwrite: bool = False,
@@ -75,37 +66,39 @@ def save_blocks(
     ids: RowNames | None = None,
     names: Sequence[str] | None = None,
     step: Callable[[int, int | None], Any] | None = None,
-) -> Saved:
-    """Write chunked data to a file, as `LocalBlocks.save`, with ``ids`` as a first column and ``names`` of the columns.
+) -> SavedRows:
+    """Write chunked data to a file, as `LocalChunks.save`, with ``ids`` as a first column and ``names`` of the columns.
 
     ``step`` is called with the number of rows that are done, and of all rows or None.
     """
     suffix = storable_suffix(path)
-    refuse_existing(path, overwrite=overwrite)
+    check_not_existing(path, overwrite=overwrite)
     if not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(Path(path).parent)!r} for {Path(path).name!r}; make it first."
         )
-    parts = Parts(parts_folder(path))
+    parts = ChunkWriter(parts_folder(path))
     parts.begin(blocks, overwrite=overwrite, resume=resume)
     computed = parts.fill(blocks, step or (lambda *_: None))
-    rows = parts.rows()
-    saved = Saved(len(rows), rows.sha256(), computed)
+    shape, dtype = parts.shape_and_type()
+    if not names:  # without columns there is one number per row
+        columns = blocks.feature_names or [f"y{j}" for j in range(blocks.n_features)]
+        names = columns if blocks.n_features else ["label"]
+    digest = hashlib.sha256(f"{shape}{dtype}".encode())
+    for rows in parts:
+        digest.update(rows.data)
     with new_file(path, overwrite=overwrite) as part:
         if suffix == ".npy":
-            _write_npy(part, rows)
+            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            with part.open("wb") as file:
+                np.lib.format.write_array_header_1_0(file, header)
+                file.writelines(rows.data for rows in parts)
         else:
             from manifoldry.data._tables.writing import TABLE_WRITERS
 
-            TABLE_WRITERS[suffix](part, _arrow_tables(rows, names or _names(blocks), ids))
+            TABLE_WRITERS[suffix](part, _arrow_tables(parts, names, ids))
     parts.remove()
-    return saved
-
-
-def _names(blocks: LocalBlocks) -> Sequence[str]:
-    if blocks.n_features == 0:  # one number per row
-        return ["label"]
-    return blocks.feature_names or [f"y{j}" for j in range(blocks.n_features)]
+    return SavedRows(shape[0], digest.hexdigest(), computed)
 
 
 def storable_suffix(path: str | os.PathLike[str]) -> str:
@@ -118,7 +111,7 @@ def storable_suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-class Parts:
+class ChunkWriter:
     """The folder of the chunks that are done: one ``.npy`` file each, complete or not there, and their source."""
 
     def __init__(self, folder: Path) -> None:
@@ -132,7 +125,7 @@ class Parts:
             files.append(path)
         return files
 
-    def begin(self, blocks: LocalBlocks, *, overwrite: bool, resume: bool) -> None:
+    def begin(self, blocks: LocalChunks, *, overwrite: bool, resume: bool) -> None:
         """Make the folder, or check that the parts in it belong to the same rows."""
         if self._files() and not resume:
             if not overwrite:
@@ -148,7 +141,7 @@ class Parts:
         with new_file(self._facts, overwrite=True) as part:
             part.write_text(json.dumps(facts), encoding="utf-8")
 
-    def _check_source(self, blocks: LocalBlocks, facts: dict[str, Any]) -> None:
+    def _check_source(self, blocks: LocalChunks, facts: dict[str, Any]) -> None:
         """Raise an error if the parts come from another source, or from another model."""
         begin_anew = "begin anew (overwrite=True, without resume=True), or resume with the first ones."
         stored = None
@@ -168,7 +161,7 @@ class Parts:
                 f"{begin_anew}"
             )
 
-    def fill(self, blocks: LocalBlocks, step: Callable[[int, int | None], Any]) -> int:
+    def fill(self, blocks: LocalChunks, step: Callable[[int, int | None], Any]) -> int:
         """Write the missing parts; return the number of their rows."""
         done = self._files()
         if done and len(_mapped(done[-1])) < blocks.part_rows:
@@ -183,12 +176,18 @@ class Parts:
             step(start + len(rows), blocks.n_rows)
         return computed
 
-    def rows(self) -> StoredRows:
-        """Return the rows of all parts."""
-        files = self._files()
-        if not files:
+    def shape_and_type(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return the shape and type of all rows as one array."""
+        parts = [_mapped(path) for path in self._files()]
+        if not parts:
             raise ValueError("There are no rows to write; pass at least one.")
-        return StoredRows(files)
+        first, shapes = parts[0], {part.shape for part in parts[:-1]} or {parts[0].shape}
+        if len(shapes) > 1 or parts[-1].shape[1:] != first.shape[1:]:
+            raise ValueError(f"The parts in {str(self.folder)!r} do not fit together; begin anew.")
+        return (sum(map(len, parts)), *first.shape[1:]), first.dtype
+
+    def __iter__(self) -> Iterator[Array]:
+        return (np.load(path, allow_pickle=False) for path in self._files())
 
     def remove(self) -> None:
         """Remove the parts, and the folder if nothing else is in it."""
@@ -202,65 +201,21 @@ class Parts:
                 path.unlink()
 
 
-class StoredRows:
-    """The rows of all parts, read one part after the other."""
-
-    def __init__(self, files: Sequence[Path]) -> None:
-        shapes = [_mapped(path).shape for path in files]
-        first = _mapped(files[0])
-        self.files, self.dtype, self.ndim = files, first.dtype, first.ndim
-        self.shape = (sum(shape[0] for shape in shapes), *first.shape[1:])
-        equal_rows = all(shape[0] == shapes[0][0] for shape in shapes[:-1])
-        if not equal_rows or {shape[1:] for shape in shapes} != {first.shape[1:]}:
-            raise ValueError(f"The parts in {str(files[0].parent)!r} do not fit together; begin anew.")
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Array]:
-        return (np.load(path, allow_pickle=False) for path in self.files)
-
-    def sha256(self) -> str:
-        """Return the digest of all rows as one array."""
-        digest = hashlib.sha256(str(self.shape).encode())
-        digest.update(str(self.dtype).encode())
-        for rows in self:
-            digest.update(rows.data)
-        return digest.hexdigest()
-
-
 def _mapped(path: Path) -> Array:
     rows: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     return rows
 
 
-def _write_npy(part: Path, rows: StoredRows) -> None:
-    header = {"descr": np.lib.format.dtype_to_descr(rows.dtype), "fortran_order": False, "shape": rows.shape}
-    with part.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for chunk in rows:
-            file.write(chunk.data)
-
-
-def _arrow_tables(rows: StoredRows, names: Sequence[str], ids: RowNames | None) -> Iterator[Any]:
+def _arrow_tables(rows: Iterable[Array], names: Sequence[str], ids: RowNames | None) -> Iterator[Any]:
     """Yield the rows as Arrow tables, with the column that names them."""
-    from manifoldry.data._tables.assemble import unique
-    from manifoldry.data._tables.errors import needs
+    from manifoldry.data._tables.writing import arrow_table
 
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise needs("pyarrow", "Writing this kind of file") from None
-    columns = unique([*([] if ids is None else [ids.name]), *names])[0]
     entries = None if ids is None else regrouped(ids.read(), ROWS_TOGETHER)
     for chunk in regrouped(rows, ROWS_TOGETHER):
-        arrays = [np.ascontiguousarray(values) for values in (chunk.T if chunk.ndim == 2 else [chunk])]
-        if entries is not None:
-            first_column = next(entries, np.empty(0))
-            if len(first_column) != len(chunk):
-                raise ValueError("The source has other rows than at the beginning of the run; it must not change.")
-            arrays.insert(0, first_column)
-        yield pa.table([pa.array(values) for values in arrays], names=columns)
+        row_ids = None if entries is None else next(entries, np.empty(0))
+        if row_ids is not None and len(row_ids) != len(chunk):
+            raise ValueError("The source has other rows than at the beginning of the run; it must not change.")
+        yield arrow_table(chunk, names, row_ids, "" if ids is None else ids.name)
 
 
 def regrouped(chunks: Iterable[Array], n_rows: int) -> Iterator[Array]:

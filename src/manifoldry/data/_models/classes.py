@@ -1,7 +1,6 @@
 """What a model file may name: classes by registered tags, functions, and random generators. Nothing else is imported.
 
-A file never names a module. A class is stored under its tag: the name that it had when it was registered. The tag stays
-when the class moves to another module or gets another name, so files that were saved before still load.
+A file never names a module: a class is stored under its tag, which is its name, and may move to another module.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry._numerics.extension.affinity": (
         "AffinityExtension",
         "DiffusionNystrom",
-        "DivergencePlacement",
+        "DivergenceExtension",
         "LaplacianNystrom",
     ),
-    "manifoldry._numerics.extension.components": ("Apart", "LonePoint", "Piece"),
+    "manifoldry._numerics.extension.components": ("SeparateComponents", "SinglePointExtension", "ComponentExtension"),
     "manifoldry._numerics.extension.distances": (
         "FittedDistances",
-        "GramPlacement",
-        "ScalingPlacement",
-        "StressPlacement",
+        "GramExtension",
+        "ScalingExtension",
+        "StressExtension",
     ),
-    "manifoldry._numerics.extension.geodesic": ("GeodesicNystrom", "LandmarkPlacement"),
+    "manifoldry._numerics.extension.geodesic": ("GeodesicNystrom", "LandmarkExtension"),
     "manifoldry._numerics.extension.kernel": ("Kernel", "KernelProjection", "LocalPreimage", "ShiftedProjection"),
     "manifoldry._numerics.extension.linear": (
         "DistanceFeatures",
@@ -40,49 +39,66 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry._numerics.extension.local": ("LocalInverse", "LocalReconstruction"),
     "manifoldry._numerics.geometry.affinity": ("Bandwidths",),
     "manifoldry._numerics.geometry.dimension": ("IntrinsicDimension",),
-    "manifoldry._numerics.geometry.edges": ("EdgeMeasure", "LocalLinearity", "RefinedIndex"),
-    "manifoldry._numerics.geometry.patch_gaussians": ("LocalGaussians", "Patches"),
     "manifoldry._numerics.patches.atlas": ("Atlas",),
     "manifoldry._numerics.patches.charts": ("CurvedCharts", "GeodesicCharts"),
     "manifoldry._numerics.patches.cover": ("ListedCover", "Membership", "VoronoiCover"),
     "manifoldry._numerics.patches.layout": ("CenteredPatchInverse", "CenteredPatchMap", "PatchInverse", "PatchMap"),
-    "manifoldry._numerics.patches.overlaps": ("Overlaps", "PlacedPatches", "Stitched"),
+    "manifoldry._numerics.patches.overlaps": ("Overlaps", "AlignedPatches", "Stitched"),
     "manifoldry._numerics.repulsion.fft": ("FFTPotential", "Mesh"),
     "manifoldry._numerics.repulsion.sums": ("BarnesHutPotential", "ExactPotential", "LayoutKernel"),
     "manifoldry._numerics.scaling": ("Scaling",),
-    "manifoldry.data._chunked.sampling": ("RowMoments",),
-    "manifoldry.evaluation.selection._auto": ("BestInverse", "BestMap"),
-    "manifoldry.evaluation.selection._comparison": ("ComparedMethod", "Comparison", "SkippedMethod"),
-    "manifoldry.evaluation.selection._objectives": ("Criterion", "Purpose"),
+    "manifoldry.evaluation.selection._compare": ("BestInverse", "BestMap"),
+    "manifoldry.evaluation.selection._comparison": ("ComparedMethod", "Comparison"),
+    "manifoldry.evaluation.selection._objectives": ("Criterion", "Purpose", "SkippedMethod"),
     "manifoldry.graph._approximate": ("FaissIVF", "NNDescent", "ProjectionTree"),
-    "manifoldry.graph._engines": ("Brute", "CosineSearch", "KDTree", "MappedSearch", "Precomputed", "PyNNDescent"),
+    "manifoldry.graph._engines": ("Brute", "CosineSearch", "KDTree", "MappedSearch", "Precomputed"),
     "manifoldry.graph._pairwise": ("LinearRows", "RootProportions", "ScaledColumns"),
     "manifoldry.graph._search": ("NeighborIndex", "NeighborRule"),
-    "manifoldry.graph._short_circuits": ("ShortCircuits",),
-    "manifoldry.methods._base._incremental": ("Growth",),
-    "manifoldry.methods.clusters._alternation": ("GeodesicsToMedoids", "LeastCost"),
+    "manifoldry.graph._short_circuits": ("RefinedIndex", "ShortCircuits"),
+    "manifoldry.methods.clusters._alternation": ("GeodesicsToMedoids", "LeastCost", "NearestCenter"),
     "manifoldry.methods.clusters._em": ("MaximumPosterior", "Mixture"),
-    "manifoldry.methods.clusters._means": ("NearestCenter",),
     "manifoldry.methods.clusters._spectral": ("LargestCoordinate", "SpectralAssignment"),
     "manifoldry.methods.clusters._subspaces": ("AffineSubspaces",),
     "manifoldry.methods.curves._curve": ("CurvePoint", "CurveProjection", "Polyline"),
-    "manifoldry.methods.curves._thin_plate": ("SurfacePoint", "SurfaceProjection", "ThinPlate"),
+    "manifoldry.methods.curves._surface": ("SurfacePoint", "SurfaceProjection", "ThinPlate"),
     "manifoldry.methods.linear._nonlinear_factors": ("PolynomialPoints",),
     "manifoldry.methods.linear._nonlinear_factors.density": ("HermiteBasis", "LatentPolynomial"),
+    "manifoldry.methods.linear._pca": ("RowMoments",),
     "manifoldry.methods.linear._probabilistic_pca": ("LatentGaussian",),
     "manifoldry.methods.linear._robust_pca": ("RobustProjection",),
-    "manifoldry.methods.neighbor._umap": ("UMAPPlacement",),
+    "manifoldry.methods.neighbor._umap": ("UMAPExtension",),
     "manifoldry.methods.networks._network": ("Network", "NetworkInverse", "NetworkMap"),
     "manifoldry.methods.spectral._polynomial_pca": ("MonomialFeatures",),
-    "manifoldry.methods.unfolding._ipa_growth": ("PatchGrowth",),
+    "manifoldry.methods.unfolding._patches": ("PatchGrowth",),
 }
 """What fits store in their estimators: tags by module. A class that is not here can be neither saved nor loaded."""
 
-RENAMED_CLASSES: dict[str, tuple[str, str]] = {}
-"""Classes that were renamed: ``tag: (module, class name of today)``. Such tags are not in `STATE_CLASSES`."""
+RENAMED_CLASSES: dict[str, str] = {
+    "Apart": "SeparateComponents",
+    "DivergencePlacement": "DivergenceExtension",
+    "GramPlacement": "GramExtension",
+    "LandmarkPlacement": "LandmarkExtension",
+    "LonePoint": "SinglePointExtension",
+    "Piece": "ComponentExtension",
+    "PlacedPatches": "AlignedPatches",
+    "ScalingPlacement": "ScalingExtension",
+    "StressPlacement": "StressExtension",
+    "UMAPPlacement": "UMAPExtension",
+}
+"""Tags of earlier files, and the tags of today."""
 
-RENAMED_FIELDS: dict[str, dict[str, str]] = {}
+REMOVED_CLASSES = {"PyNNDescent": "an index of the package pynndescent, which is no longer used: fit it again"}
+"""What earlier files may hold and this version cannot read, by tag."""
+
+RENAMED_FIELDS: dict[str, dict[str, str]] = {"Bandwidths": {"own": "values"}, "RefinedIndex": {"found": "index"}}
 """Fields that had another name in earlier files: ``tag: {old name: name of today}``."""
+
+REMOVED_FIELDS: dict[str, tuple[str, ...]] = {
+    "Isomap": ("_growth",),
+    "LLE": ("_growth",),
+    "RefinedIndex": ("measure", "metric_lengths"),
+}
+"""Fields of earlier files that are not read, by tag."""
 
 SKLEARN_CLASSES: dict[str, tuple[str, ...]] = {
     "sklearn.decomposition": ("PCA", "TruncatedSVD"),
@@ -95,7 +111,7 @@ SKLEARN_CLASSES: dict[str, tuple[str, ...]] = {
 ESTIMATORS: dict[str, str] = {
     **METHODS,
     **CLUSTERINGS,
-    "AutoEmbedding": "manifoldry.evaluation.selection._auto",
+    "AutoEmbedding": "manifoldry.evaluation.selection._compare",
     "KNeighborsTransformer": "manifoldry.methods._transformer",
 }
 """The estimators of this library and their modules: what a model is, or a pipeline ends with."""
@@ -104,7 +120,6 @@ CLASSES: dict[str, tuple[str, str]] = {
     **{name: (module, name) for module, names in STATE_CLASSES.items() for name in names},
     **{f"sklearn.{name}": (module, name) for module, names in SKLEARN_CLASSES.items() for name in names},
     **{name: (module, name) for name, module in ESTIMATORS.items()},
-    **RENAMED_CLASSES,
 }
 """Module and name of the class of every tag."""
 
@@ -117,6 +132,8 @@ BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 @cache
 def find_class(tag: str) -> type:
     """Return the class of a tag. An unknown tag is an error, and nothing is imported for it."""
+    if tag in REMOVED_CLASSES:
+        raise ValueError(f"it holds {REMOVED_CLASSES[tag]}")
     if tag not in CLASSES:
         raise ValueError(f"it names the class {tag[:80]!r}, which no model of this version has")
     module, name = CLASSES[tag]
@@ -132,6 +149,21 @@ def tag_of(cls: type) -> str | None:
         if name == cls.__name__ and module.partition(".")[0] == package and find_class(tag) is cls:
             return tag
     return None
+
+
+def current_state(tag: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Return the encoded state of an object with the fields and parameters of this version."""
+    renamed, removed = RENAMED_FIELDS.get(tag, {}), REMOVED_FIELDS.get(tag, ())
+    state = {renamed.get(key, key): entry for key, entry in state.items() if key not in removed}
+    if "edge_lengths" not in state or tag not in ESTIMATORS:
+        return state
+    lengths, rule = state.pop("edge_lengths"), state.get("remove_short_circuits")
+    if lengths != "distance" or rule not in (None, "detours"):
+        raise ValueError(
+            f"it was fitted with edge_lengths={lengths!r} and remove_short_circuits={rule!r}, which {tag} no longer "
+            "has: fit it to neighborhood_graph(X, edge_lengths=...), or with remove_short_circuits=True"
+        )
+    return {**state, "remove_short_circuits": rule is not None}
 
 
 def is_estimator(tag: str) -> bool:

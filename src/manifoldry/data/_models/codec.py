@@ -17,8 +17,9 @@ from manifoldry._core import check
 from manifoldry._core.values import Array
 from manifoldry.data._models.classes import (
     BIT_GENERATORS,
-    RENAMED_FIELDS,
+    RENAMED_CLASSES,
     SPARSE_CLASSES,
+    current_state,
     find_class,
     find_function,
     function_name,
@@ -27,20 +28,15 @@ from manifoldry.data._models.classes import (
 )
 from manifoldry.data._models.shapes import Consistency, check_plain
 
-NOT_STORED = ("callback", "memory")
-"""Parameters that belong to the program and not to the model: the progress callback, the cache of a pipeline."""
-MAX_NESTED_OBJECTS = 100
-"""Maximum depth of nested objects; models have about 15. A deeper object contains itself, or is not a model."""
+NOT_STORED = ("callback", "memory")  # parameters of the program: the progress callback, the cache of a pipeline
+MAX_NESTED_OBJECTS = 100  # maximum depth: models have about 15, a deeper object contains itself
 
 Json = Any
 """None, a boolean, a number, a string, or a list or dictionary of those."""
 
 
 class ModelEncoder:
-    """Encodes one model as JSON that refers to ``arrays`` by number.
-
-    An object that occurs again is stored as a reference, so what is shared stays shared after loading.
-    """
+    """Encodes one model as JSON that refers to ``arrays`` by number; what is shared is stored once, as a reference."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
@@ -61,41 +57,42 @@ class ModelEncoder:
             return _scalar(value, where)
         earlier = self._seen.get(id(value))
         if earlier is not None:
-            return self._reference(earlier)
+            if "id" not in earlier:
+                earlier["id"] = self._shared
+                self._shared += 1
+            return {"same": earlier["id"]}
         if self._depth > MAX_NESTED_OBJECTS:
             raise ValueError(f"{where} contains itself, or more than {MAX_NESTED_OBJECTS} nested objects.")
         self._depth += 1
-        encoded = self._encoder(value)(self, value, where)
+        encoded = self._encode_object(value, where)
         self._depth -= 1
         if not isinstance(value, (tuple, enum.Enum, np.dtype)) and isinstance(encoded, dict):
             self._seen[id(value)] = encoded
             self._alive.append(value)
         return encoded
 
-    def _reference(self, earlier: dict[str, Json]) -> Json:
-        if "id" not in earlier:
-            earlier["id"] = self._shared
-            self._shared += 1
-        return {"same": earlier["id"]}
-
-    @staticmethod
-    def _encoder(value: Any) -> Callable[[ModelEncoder, Any, str], Json]:
+    def _encode_object(self, value: Any, where: str) -> Json:
         kind = type(value)
-        if kind in _ENCODERS:
-            return _ENCODERS[kind]
+        if kind in (list, tuple):
+            return {kind.__name__: [self.encode(entry, where) for entry in value]}
+        if kind is dict:
+            return self._dict(value, where)
+        if kind in (np.ndarray, np.memmap):
+            return self._array(value, where)
+        if kind in (np.random.Generator, np.random.RandomState):
+            return self._random(value, where)
         if issparse(value):
-            return ModelEncoder._sparse
+            return self._sparse(value, where)
         if isinstance(value, np.dtype):
-            return ModelEncoder._dtype
-        if tag_of(kind) is not None:
-            return ModelEncoder._enum if isinstance(value, enum.Enum) else ModelEncoder._object
-        return ModelEncoder._function
-
-    def _list(self, value: list[Any], where: str) -> Json:
-        return {"list": [self.encode(entry, where) for entry in value]}
-
-    def _tuple(self, value: tuple[Any, ...], where: str) -> Json:
-        return {"tuple": [self.encode(entry, where) for entry in value]}
+            return self._dtype(value, where)
+        tag = tag_of(kind)
+        if tag is None:
+            return self._function(value, where)
+        if isinstance(value, enum.Enum):
+            return {"enum": tag, "name": value.name}
+        inside = kind.__name__ if is_estimator(tag) else where
+        state = stored_state(value, tag)
+        return {"object": tag, "state": {key: self.encode(entry, f"{inside}.{key}") for key, entry in state.items()}}
 
     def _dict(self, value: dict[Any, Any], where: str) -> Json:
         if all(type(key) is str for key in value):
@@ -137,15 +134,6 @@ class ModelEncoder:
             raise ValueError(f"{where} has the bit generator {state['bit_generator']}; use an integer as the seed.")
         return {"random": "RandomState" if legacy else "Generator", "state": self.encode(state, where)}
 
-    def _enum(self, value: enum.Enum, where: str) -> Json:  # noqa: ARG002
-        return {"enum": tag_of(type(value)), "name": value.name}
-
-    def _object(self, value: Any, where: str) -> Json:
-        tag = str(tag_of(type(value)))
-        inside = type(value).__name__ if is_estimator(tag) else where
-        state = stored_state(value, tag)
-        return {"object": tag, "state": {key: self.encode(entry, f"{inside}.{key}") for key, entry in state.items()}}
-
     def _function(self, value: Any, where: str) -> Json:
         name = function_name(value)
         if name is not None:
@@ -157,16 +145,6 @@ class ModelEncoder:
             advice = "fit with the name of a metric, or with metric='precomputed' and the distances"
         raise ValueError(f"{where} is a Python function, which a model file cannot hold: {advice}.")
 
-
-_ENCODERS: dict[type, Callable[[ModelEncoder, Any, str], Json]] = {
-    list: ModelEncoder._list,
-    tuple: ModelEncoder._tuple,
-    dict: ModelEncoder._dict,
-    np.ndarray: ModelEncoder._array,
-    np.memmap: ModelEncoder._array,
-    np.random.Generator: ModelEncoder._random,
-    np.random.RandomState: ModelEncoder._random,
-}
 
 ARRAY_TYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
 """Types of array entries; text of fixed length ("U") is allowed too."""
@@ -202,8 +180,7 @@ def _full_name(cls: type) -> str:
 
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-MT19937_WORDS, PHILOX_WORDS = 624, 4
-"""Lengths of the states of two generators: numpy does not check the position in them."""
+MT19937_WORDS, PHILOX_WORDS = 624, 4  # lengths of states: numpy does not check the position in them
 
 
 class ModelDecoder:
@@ -241,21 +218,6 @@ class ModelDecoder:
             self._shared[encoded["id"]] = value
         return value
 
-    def _list(self, encoded: Json) -> list[Any]:
-        return [self.decode(entry) for entry in encoded["list"]]
-
-    def _tuple(self, encoded: Json) -> tuple[Any, ...]:
-        return tuple(self.decode(entry) for entry in encoded["tuple"])
-
-    def _dict(self, encoded: Json) -> dict[str, Any]:
-        return {key: self.decode(entry) for key, entry in encoded["dict"].items()}
-
-    def _pairs(self, encoded: Json) -> dict[Any, Any]:
-        return {key: self.decode(entry) for key, entry in encoded["pairs"]}
-
-    def _float(self, encoded: Json) -> float:
-        return NOT_FINITE[encoded["float"]]
-
     def _scalar(self, encoded: Json) -> Any:
         name, value = encoded["scalar"], encoded["value"]
         if name == "U":
@@ -285,15 +247,17 @@ class ModelDecoder:
         check.sparse_format("a part of the model", matrix)  # scipy's loops do not check indices
         return matrix
 
-    def _dtype(self, encoded: Json) -> Any:
-        return np.dtype(object) if encoded["dtype"] == "|O" else array_type(encoded["dtype"])
-
     def _random(self, encoded: Json) -> Any:
         state = self.decode(encoded["state"])
         name = state["bit_generator"]
         if name not in BIT_GENERATORS or encoded["random"] not in ("Generator", "RandomState"):
             raise ValueError(f"it names the random generator {str(name)[:80]!r}, which is unknown")
-        check_random_state(state)
+        inner = state["state"]
+        sound = 0 <= state.get("buffer_pos", 0) <= PHILOX_WORDS
+        if name == "MT19937":
+            sound = inner["key"].shape == (MT19937_WORDS,) and 0 <= inner["pos"] <= MT19937_WORDS
+        if not sound:
+            raise ValueError("it has a random generator in an impossible state")
         bits = getattr(np.random, name)(0)
         if encoded["random"] == "Generator":
             bits.state = state
@@ -306,14 +270,10 @@ class ModelDecoder:
         members: Any = find_class(encoded["enum"])
         return members.__members__[encoded["name"]]
 
-    def _function(self, encoded: Json) -> Any:
-        return find_function(encoded["function"])
-
     def _object(self, encoded: Json) -> Any:
-        tag = encoded["object"]
+        tag = RENAMED_CLASSES.get(encoded["object"], encoded["object"])
         cls = find_class(tag)
-        renamed = RENAMED_FIELDS.get(tag, {})
-        state = {renamed.get(key, key): self.decode(entry) for key, entry in encoded["state"].items()}
+        state = {key: self.decode(entry) for key, entry in current_state(tag, encoded["state"]).items()}
         for key in state:
             if not key.isidentifier() or key.startswith("__"):
                 raise ValueError(f"it sets {key[:80]!r} in a {tag}")
@@ -324,20 +284,20 @@ class ModelDecoder:
 
 
 _DECODERS: dict[str, Callable[[ModelDecoder, Json], Any]] = {
-    "list": ModelDecoder._list,
-    "tuple": ModelDecoder._tuple,
-    "dict": ModelDecoder._dict,
-    "pairs": ModelDecoder._pairs,
-    "float": ModelDecoder._float,
+    "list": lambda self, encoded: [self.decode(entry) for entry in encoded["list"]],
+    "tuple": lambda self, encoded: tuple(self.decode(entry) for entry in encoded["tuple"]),
+    "dict": lambda self, encoded: {key: self.decode(entry) for key, entry in encoded["dict"].items()},
+    "pairs": lambda self, encoded: {key: self.decode(entry) for key, entry in encoded["pairs"]},
+    "float": lambda _, encoded: NOT_FINITE[encoded["float"]],
     "scalar": ModelDecoder._scalar,
     "strings": ModelDecoder._strings,
     "array": ModelDecoder._array,
     "sparse": ModelDecoder._sparse,
     "random": ModelDecoder._random,
     "enum": ModelDecoder._enum,
-    "function": ModelDecoder._function,
+    "function": lambda _, encoded: find_function(encoded["function"]),
     "object": ModelDecoder._object,
-    "dtype": ModelDecoder._dtype,
+    "dtype": lambda _, encoded: np.dtype(object) if encoded["dtype"] == "|O" else array_type(encoded["dtype"]),
 }
 
 
@@ -350,29 +310,22 @@ def array_type(name: Any) -> np.dtype[Any]:
     return np.dtype(name).newbyteorder("=")
 
 
-MAX_TYPE_NAME = 9
-"""Maximum length of the name of a type: text of up to 999,999 characters."""
+MAX_TYPE_NAME = 9  # maximum length of the name of a type: text of up to 999,999 characters
 
 
 def build_estimator(cls: type, state: dict[str, Any]) -> Any:
     """Return an estimator with these attributes; parameters that an older file lacks get their defaults."""
     state.update({key: None for key in NOT_STORED if key in state})
+    parameters = {}
     if cls.__name__ == "Pipeline":
-        check_steps(state["steps"])
-        model = cls(steps=state["steps"])
-    else:
-        model = cls()  # stores parameters and does nothing else
+        parameters["steps"] = steps = state["steps"]
+        if not isinstance(steps, list) or not steps:
+            raise ValueError("it has a pipeline without steps")
+        if not all(isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str) for step in steps):
+            raise ValueError("it has a pipeline whose steps have no names")
+    model = cls(**parameters)  # stores parameters and does nothing else
     vars(model).update(state)
     return model
-
-
-def check_steps(steps: Any) -> None:
-    """Raise an error if the steps of a pipeline are not pairs of a name and a step."""
-    if not isinstance(steps, list) or not steps:
-        raise ValueError("it has a pipeline without steps")
-    for step in steps:
-        if not (isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str)):
-            raise ValueError("it has a pipeline whose steps have no names")
 
 
 def build_state(cls: type, state: dict[str, Any]) -> Any:
@@ -388,7 +341,10 @@ def build_state(cls: type, state: dict[str, Any]) -> Any:
         if unknown:
             raise ValueError(f"it sets {unknown[0][:80]!r} in a {cls.__name__}, which has no such field")
         for name in set(declared_fields) - set(state):
-            state[name] = _default(declared_fields[name], cls)
+            field: Any = declared_fields[name]
+            if field.default is MISSING and field.default_factory is MISSING:
+                raise ValueError(f"it has a {cls.__name__} without {name!r}")
+            state[name] = field.default_factory() if field.default is MISSING else field.default
     vars(value).update(state)
     check_plain(value)
     for name in ("__post_init__", "_check_loaded"):
@@ -397,32 +353,11 @@ def build_state(cls: type, state: dict[str, Any]) -> Any:
     return value
 
 
-def _default(field: Any, cls: type) -> Any:
-    if field.default is not MISSING:
-        return field.default
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    raise ValueError(f"it has a {cls.__name__} without {field.name!r}")
-
-
-def check_random_state(state: dict[str, Any]) -> None:
-    """Raise an error if the position of a random generator is outside its state."""
-    inner = state["state"]
-    if state["bit_generator"] == "MT19937":
-        sound = inner["key"].shape == (MT19937_WORDS,) and 0 <= inner["pos"] <= MT19937_WORDS
-    else:
-        sound = 0 <= state.get("buffer_pos", 0) <= PHILOX_WORDS
-    if not sound:
-        raise ValueError("it has a random generator in an impossible state")
-
-
 # The memory layout of arrays. It is stored, because matrix products differ in the last bit between C and Fortran order,
 # and for one row even between a matrix and a view of a wider one. With C order throughout, 7 of 63 methods
 # (DiffusionMaps, LPP, KernelLPP, NPP, ONPP, LinearLTSA, DPP) do not transform new points bit-identically after loading.
 
-MAX_SPACING_BYTES = 64 * 2**20
-"""Memory for the gaps of all arrays of a model. Beyond it, views of wide matrices become contiguous, and their products
-may differ in the last bit."""
+MAX_SPACING_BYTES = 64 * 2**20  # memory for gaps; views of wide matrices become contiguous beyond it
 
 
 class SpacingBudget:
@@ -451,7 +386,7 @@ def in_memory_order(value: Array, budget: SpacingBudget) -> tuple[Array, dict[st
     if flipped:
         layout["flipped"] = flipped
     spacing = None if turned.flags.c_contiguous else _spacing(turned)
-    if spacing is not None and budget.take(_spaced_bytes(turned.shape, spacing, turned.itemsize)):
+    if spacing is not None and budget.take(math.prod((len(turned), *spacing, turned.itemsize))):
         layout["spacing"] = spacing
     return np.ascontiguousarray(turned), layout
 
@@ -460,11 +395,10 @@ def laid_out(stored: Array, layout: dict[str, Any], budget: SpacingBudget) -> Ar
     """Return the array that was given to `in_memory_order`."""
     spacing = layout.get("spacing")
     if spacing is not None:
-        if len(spacing) != stored.ndim or not all(type(step) is int for step in spacing):
+        sound = len(spacing) == stored.ndim and all(type(step) is int for step in spacing)
+        if not sound or any(step < size for size, step in zip((*stored.shape[1:], 1), spacing, strict=True)):
             raise ValueError("it has an array with impossible gaps")
-        if not all(size <= step for size, step in zip((*stored.shape[1:], 1), spacing, strict=True)):
-            raise ValueError("it has an array with impossible gaps")
-        if not budget.take(_spaced_bytes(stored.shape, spacing, stored.itemsize)):
+        if not budget.take(math.prod((len(stored), *spacing, stored.itemsize))):
             raise ValueError("it has arrays with wider gaps than any saved model has")
         wide = np.zeros((stored.shape[0], *spacing), dtype=stored.dtype)
         part: tuple[Any, ...] = (*(slice(size) for size in stored.shape), 0)
@@ -486,13 +420,6 @@ def _spacing(turned: Array) -> list[int] | None:
         if size == 1:  # its step means nothing
             steps[axis] = steps[axis - 1] if axis else steps[long[0]] * turned.shape[long[0]]
     ratios = [outer // inner for outer, inner in pairwise(steps)]
-    whole = all(outer % inner == 0 for outer, inner in pairwise(steps))
+    divisible = all(outer % inner == 0 for outer, inner in pairwise(steps))
     fits = all(size <= ratio for size, ratio in zip((*turned.shape[1:], 1), ratios, strict=True))
-    return ratios if whole and fits else None
-
-
-def _spaced_bytes(shape: tuple[int, ...], spacing: list[int], itemsize: int) -> int:
-    total = shape[0] * itemsize
-    for length in spacing:
-        total *= length
-    return total
+    return ratios if divisible and fits else None

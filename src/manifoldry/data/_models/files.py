@@ -1,9 +1,7 @@
 """Saving and loading of models. A file is a zip archive of one JSON document and arrays, sealed by a checksum.
 
-The archive's comment says "manifoldry model 1 sha256 ...": the version of the format and the checksum of every byte
-before it. Members are read by our own rules: their names are fixed and never become paths, their sizes are checked
-against the file and the memory before anything is unpacked, and the header of an array must match, byte by byte, the
-type and shape in the document.
+Nothing in a file is trusted: names of members are fixed and never become paths, their sizes are checked before anything
+is unpacked, and the header of an array must match the type and shape in the document.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ import numpy as np
 
 from manifoldry._core.files import new_file
 from manifoldry._core.memory import available_memory
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import one_blas_thread
 from manifoldry._core.values import Array
 from manifoldry.data._models.classes import ESTIMATORS, is_estimator, tag_of
 from manifoldry.data._models.codec import Json, ModelDecoder, ModelEncoder, array_type
@@ -80,14 +78,25 @@ def save_model(model: Any, path: str | os.PathLike[str], *, metadata: Any = None
     >>> bool((again.transform(X[:5]) == model.transform(X[:5])).all())
     True
     """
-    _check_model(model)
+    last = model.steps[-1][1] if tag_of(type(model)) == "sklearn.Pipeline" else model
+    if tag_of(type(last)) not in ESTIMATORS:
+        what = "Pipeline ending in a " if last is not model else ""
+        raise ValueError(
+            "A model file holds an estimator of manifoldry, or a Pipeline that ends with one; "
+            f"got a {what}{type(last).__name__}."
+        )
     try:
         stored = json.loads(json.dumps(metadata, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"metadata must be what JSON can hold; {error}.") from None
     encoder = ModelEncoder()
     encoded = encoder.encode(model, type(model).__name__)
-    document = {"format": FORMAT_VERSION, "versions": _versions(), "metadata": stored, "model": encoded}
+    versions = {
+        "manifoldry": importlib.import_module("manifoldry").__version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")},
+    }
+    document = {"format": FORMAT_VERSION, "versions": versions, "metadata": stored, "model": encoded}
     with new_file(path, overwrite=overwrite) as part:
         write_container(part, document, encoder.arrays)
 
@@ -136,19 +145,6 @@ def read_metadata(path: str | os.PathLike[str]) -> Any:
         return upgraded(file.document(), file.version)["metadata"]
 
 
-def save_estimator(self: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write the estimator to a file that `manifoldry.load` reads: arrays and JSON, no pickle.
-
-    Parameters
-    ----------
-    path : str or path
-        The file to write, by convention with the suffix ``.mfy``.
-    overwrite : bool
-        Whether an existing file may be replaced.
-    """
-    save_model(self, path, overwrite=overwrite)
-
-
 def upgraded(document: Json, version: int) -> Json:
     """Return a document of an older format in the current format."""
     for older in range(version, FORMAT_VERSION):
@@ -173,37 +169,14 @@ def _reading(path: str | os.PathLike[str], *, checksum: bool) -> Iterator[ModelF
             raise ValueError(f"{str(path)!r} cannot be loaded: {reason}.") from None
 
 
-def _check_model(model: Any) -> None:
-    last = model.steps[-1][1] if tag_of(type(model)) == "sklearn.Pipeline" else model
-    if tag_of(type(last)) not in ESTIMATORS:
-        what = "Pipeline ending in a " if last is not model else ""
-        raise ValueError(
-            "A model file holds an estimator of manifoldry, or a Pipeline that ends with one; "
-            f"got a {what}{type(last).__name__}."
-        )
-
-
-def _versions() -> dict[str, str]:
-    ours = importlib.import_module("manifoldry").__version__
-    others = {name: importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {"manifoldry": ours, "python": platform.python_version(), **others}
-
-
-FORMAT_VERSION = 1
-"""Incremented with every change that an older version of this library could not read; see `UPGRADES`."""
+FORMAT_VERSION = 1  # incremented with every change that an older version of this library could not read; see `UPGRADES`
 DOCUMENT = "manifoldry.json"
 SEAL = re.compile(rb"PK\x05\x06.{16}(..)(manifoldry model (\d{1,6}) sha256 )([0-9a-f]{64})\Z", re.DOTALL)
 """End of every model file: the end record of the archive, whose comment has the version and the checksum."""
-MAX_TAIL, DIGEST_LENGTH = 128, 64
-"""Bytes at the end that hold the seal, and bytes of the checksum in it."""
-MAX_EXPANSION = 100
-"""Maximum ratio of unpacked to stored bytes. Models that would compress better are stored uncompressed, so a file with
-a higher ratio was made to fill the memory."""
-MAX_DOCUMENT_BYTES = 32 * 2**20
-"""Maximum size of the JSON document: models have kilobytes, or 3 MB with the names of 100,000 columns."""
-MAX_PARTS = 400_000
-"""Maximum number of lists and dictionaries in the document: fitted models have a few hundred. At this limit the slowest
-document takes 3 seconds."""
+MAX_TAIL, DIGEST_LENGTH = 128, 64  # bytes at the end that hold the seal, and bytes of the checksum in it
+MAX_EXPANSION = 100  # maximum ratio of unpacked to stored bytes; `write_container` does not compress beyond it
+MAX_DOCUMENT_BYTES = 32 * 2**20  # maximum size of the document: 3 MB with the names of 100,000 columns
+MAX_PARTS = 400_000  # maximum number of lists and dictionaries, which take 3 seconds; models have a few hundred
 COMPRESSION_LEVEL, N_TRIED_BYTES, MIN_GAIN = 1, 2**18, 1.15
 """zlib's fastest level, and the gain on the first bytes above which an array is compressed: random digits take seconds
 per 100 MB and become 5 percent smaller."""

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -40,7 +40,6 @@ from manifoldry.data._models.classes import find_class
 ROLES = {
     "map": "__call__",
     "engine": "nearest",
-    "lengths": "lengths_of_new",
     "charts": "coordinates",
     "cover": "members",
     "model": "get_params",
@@ -51,11 +50,10 @@ SEARCHES = {
     "NeighborGraph(n)": "indptr: i(n+1); indices: i(e) < n; lengths: f(e)",
     "NeighborIndex(n, d|n)": "n_points: int(n); engine: engine(n, d)?; rule: NeighborRule()",
     "RefinedIndex(n, d|n)": "n_points: int(n); engine: engine(n, d)?; rule: NeighborRule(); "
-    "found: NeighborIndex(n, d); measure: EdgeMeasure(n, d)?; sheet: NeighborGraph(n)?",
+    "index: NeighborIndex(n, d); sheet: NeighborGraph(n)",
     "KDTree(n, d)": "X: bounded(n, d)",
     "Brute(n, d)": "X: rows(n, d)",
     "Precomputed(n, d)": "",
-    "PyNNDescent(n, d)": "exact: Brute(n, d)",
     "FaissIVF(n, d)": "X: bounded(n, d); mean: f(d); unit: positive(); basis: f(d, p)?; centers: f4(c, p|d); "
     "effort: list(2) of positive()",
     "NNDescent(n, d)": "X: bounded(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
@@ -66,11 +64,6 @@ SEARCHES = {
     "LinearRows(d, e)": "transposed: bounded(e, d)",
     "ScaledColumns(d, d)": "factors: bounded(d)",
     "RootProportions(d, e)": "",
-    "EdgeMeasure(n|m, d)": "rule: lengths(m, d); members: i(n) < m ?",
-    "LocalLinearity(n, d)": "X: f(n, d); planes: f(n, d, p)",
-    "LocalGaussians(n, d)": "X: rows(n, d); patches: Patches(n, p); patches.members: i(n, p) < n; axes: f(n, p, r); "
-    "variances: f(n, r)",
-    "Patches(m, p)": "members: i(m, p); weights: f(m, p); own: rows(m, _)?",
     "ShortCircuits()": "pairs: i(m, 2); lengths: f(m); detours: f(m)",
 }
 
@@ -80,27 +73,27 @@ MAPS = {
     "values: f(q); degrees: f(n)",
     "DiffusionNystrom(d, q)": "index: NeighborIndex(n, d); bandwidth: Bandwidths(n) or number; coordinates: f(n, q); "
     "values: f(q); density_factors: f(n); distances: FittedDistances(n, d)?",
-    "Bandwidths(n)": "own: f(n); reach: f(n)?",
-    "DivergencePlacement(d, q)": "index: NeighborIndex(n, d); layout: f(n, q); potential: map(n, q); "
+    "Bandwidths(n)": "values: f(n); reach: f(n)?",
+    "DivergenceExtension(d, q)": "index: NeighborIndex(n, d); layout: f(n, q); potential: map(n, q); "
     "kernel: LayoutKernel()",
     "ExactPotential(n, q)": "columns: f8(q, n); charges: f8(n); kernel: LayoutKernel()",
     "Mesh()": "corner: list(2) of number(); spacing: positive(); halves: list(2) of int(_)",
     "FFTPotential(n, q)": "mesh: Mesh(); nodes: f4(_, _); layout: ExactPotential(n, q)",
     "BarnesHutPotential(n, q)": "layout: f8(n, 4); angle: positive(); kernel: LayoutKernel()",
-    "UMAPPlacement(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
+    "UMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
     "FittedDistances(n, d)": "X: rows(n, d)?",
-    "GramPlacement(n, q)": "scaling: Scaling(n, q)",
-    "ScalingPlacement(d|n, q)": "distances: FittedDistances(n, d); scaling: Scaling(n, q)",
-    "StressPlacement(d|n, q)": "distances: FittedDistances(n, d); embedding: x(n, q); curve: list(2) of f(k)?",
+    "GramExtension(n, q)": "scaling: Scaling(n, q)",
+    "ScalingExtension(d|n, q)": "distances: FittedDistances(n, d); scaling: Scaling(n, q)",
+    "StressExtension(d|n, q)": "distances: FittedDistances(n, d); embedding: x(n, q); curve: list(2) of f(k)?",
     "Scaling(n, q)": "spectrum: Spectrum(n, q); mean_squares: f(n)",
     "Spectrum(n, q)": "values: f(q); vectors: f(n, q); residuals: f(q); dropped: f(_)?",
     "GeodesicNystrom(d, q)": "index: NeighborIndex(n, d); graph: NeighborGraph(n); scaling: Scaling(n, q); "
     "scale: f(n)?",
-    "LandmarkPlacement(d, q)": "index: NeighborIndex(n, d); lengths: f(l, n); scaling: Scaling(l, q); scale: f(n)?",
-    "Apart(d, q)": "index: NeighborIndex(n, d); extensions: list(c) of map(d, q); shifts: list(c) of f(q); "
-    "label: i(n) < c",
-    "Piece(d, q)": "columns: i(e)?; extension: map(e|d, _); width: int(q)",
-    "LonePoint(d, q)": "width: int(q)",
+    "LandmarkExtension(d, q)": "index: NeighborIndex(n, d); lengths: f(l, n); scaling: Scaling(l, q); scale: f(n)?",
+    "SeparateComponents(d, q)": "index: NeighborIndex(n, d); extensions: list(c) of map(d, q); "
+    "shifts: list(c) of f(q); label: i(n) < c",
+    "ComponentExtension(d, q)": "columns: i(e)?; extension: map(e|d, _); width: int(q)",
+    "SinglePointExtension(d, q)": "width: int(q)",
     "LinearMap(d|f, q)": "mean: f(f); components: f(q, f); features: map(d, f)?",
     "LinearInverse(q, d)": "mean: f(d); directions: f(q, d)",
     "DistanceFeatures(n, n)": "",
@@ -139,10 +132,10 @@ PATCHES = {
     "offsets: f(c, d); spread: f(c, _); residuals: f(c)",
     "GeodesicCharts(c, d, r)": "means: f(c, d); width: int(r); sizes: i(c) < r+1; spread: f(c, _); residuals: f(c); "
     "inward: list(c) of LocalReconstruction(d, _); outward: list(c) of LocalInverse(_, d)",
-    "PlacedPatches(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
+    "AlignedPatches(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
     "Stitched(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
-    "PatchMap(d, q)": "cover: cover(c, d); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r)",
-    "PatchInverse(q, d)": "cover: cover(c, q); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r); "
+    "PatchMap(d, q)": "cover: cover(c, d); charts: charts(c, d, r); stitched: AlignedPatches(c, q, r)",
+    "PatchInverse(q, d)": "cover: cover(c, q); charts: charts(c, d, r); stitched: AlignedPatches(c, q, r); "
     "back: f(c, q, r)",
     "CenteredPatchMap(d, q)": "origin: bounded(d); place: PatchMap(d, q)",
     "CenteredPatchInverse(q, d)": "origin: bounded(d); lead: PatchInverse(q, d)",
@@ -165,7 +158,6 @@ CLUSTERS = {
 }
 
 RECORDS = {
-    "Growth(n)": "neighbors: NeighborGraph(n)?; graph: NeighborGraph(n)?",
     "Trace()": "objective: f(m); steps: i(m)?",
     "RowMoments(d)": "mean: f(d); scatter: f(d, d)",
     "ComparedMethod()": "embedding: f(_, _)",
@@ -191,7 +183,6 @@ PROJECTION = "n_features_in_: int(d)?; embedding_: f(n, q)?; components_: f(q, d
 ESTIMATORS = {
     **{f"{name}(d, q)": EMBEDDER for name in (*METHODS, "AutoEmbedding")},
     **{f"{name}(d)": CLUSTERER for name in CLUSTERINGS},
-    **{f"{name}(d, q)": f"{EMBEDDER}; _growth: Growth(n)?" for name in ("Isomap", "LLE")},
     "IPA(d, q)": f"{EMBEDDER}; patches_: Atlas(c, d)?; _growth: PatchGrowth(c, d)?; _growth.rows: f(n, d)?",
     "PCA(d, q)": f"{PROJECTION}; explained_variance_: f(q)?; singular_values_: x(q)?",
     "IncrementalPCA(d, q)": f"{PROJECTION}; var_: f(d)?; explained_variance_: f(q)?; singular_values_: x(q)?",
@@ -237,45 +228,23 @@ FIELD = re.compile(
 )
 KINDS = {"f": "f", "x": "f", "nullable": "f", "rows": "f", "bounded": "f", "i": "i", "u": "u", "b": "b"}
 """Numpy's letter for the entries of a kind of array."""
-MAX_ENTRY = MAX_SCALE**2
-"""Maximum entry of rows and coordinates: fits accept rows up to `MAX_SCALE`, and their inner products. Squares of such
-numbers do not overflow, so every search finds neighbors."""
+MAX_ENTRY = MAX_SCALE**2  # maximum of rows and inner products in a fit; squares of it do not overflow
 TYPES: dict[str, Any] = {"float": numbers.Real, "int": numbers.Integral, "bool": (bool, np.bool_), "str": str}
 """Types of plain attributes by the annotation of a dataclass."""
 
 
-class DeclaredAttribute(NamedTuple):
-    """The declaration of one attribute."""
-
-    name: str
-    length: str | None
-    kind: str
-    n_bytes: int | None
-    sizes: tuple[str, ...]
-    least: int
-    limit: str | None
-    number: bool
-    optional: bool
-
-
 @cache
-def declared(name: str) -> tuple[DeclaredAttribute, ...]:
-    """Return the declarations of a class by its tag."""
-    parts = []
-    for text in filter(None, SHAPES[name][1].split("; ")):
-        match = FIELD.fullmatch(text)
-        if match is None:
-            raise ValueError(f"The declaration {text!r} of {name} cannot be read.")
-        sizes = tuple(filter(None, match["sizes"].replace(" ", "").split(",")))
-        n_bytes = int(match["bytes"]) if match["bytes"] else None
-        least, optional = -1 if match["bound"] == "<~" else 0, match["optional"] is not None
-        parts.append(
-            DeclaredAttribute(
-                *(match["name"], match["length"], match["kind"], n_bytes, sizes, least, match["limit"]),
-                *(match["number"] is not None, optional),
-            )
-        )
-    return tuple(parts)
+def declared(name: str) -> tuple[re.Match[str], ...]:
+    """Return the declarations of the attributes of a class by its tag, as matches of `FIELD`."""
+    texts = [text for text in SHAPES[name][1].split("; ") if text]
+    matches = [FIELD.fullmatch(text) for text in texts]
+    if None in matches:
+        raise ValueError(f"The declaration {texts[matches.index(None)]!r} of {name} cannot be read.")
+    return tuple(match for match in matches if match)
+
+
+def _letters(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.replace(" ", "").split(",")))
 
 
 class Consistency:
@@ -289,11 +258,12 @@ class Consistency:
         """Raise an error if attributes differ from their declarations; return the sizes by letter."""
         sizes: Sizes = {}
         for part in declared(name):
-            value = _inside(state, part.name)
-            if value is None and not part.optional:
-                raise ValueError(f"it has a {name} without {part.name!r}")
+            first, _, inner = part["name"].partition(".")
+            value = getattr(state.get(first), inner, None) if inner else state.get(first)
+            if value is None and not part["optional"]:
+                raise ValueError(f"it has a {name} without {part['name']!r}")
             if value is not None:
-                self._check_part(f"{part.name!r} of a {name}", value, part, sizes)
+                self._check_part(f"{part['name']!r} of a {name}", value, part, sizes, part["length"])
         return sizes
 
     def remember(self, name: str, value: Any, sizes: Sizes) -> None:
@@ -301,59 +271,53 @@ class Consistency:
         if name in COUNTED:
             self._sizes[id(value)] = COUNTED[name](value)
         else:
-            letters = filter(None, SHAPES[name][0].replace(" ", "").split(","))
-            self._sizes[id(value)] = tuple(_size(letter, sizes) for letter in letters)
+            self._sizes[id(value)] = tuple(_size(letter, sizes) for letter in _letters(SHAPES[name][0]))
         self._alive.append(value)
 
-    def _check_part(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
-        if part.length is not None:
+    def _check_part(self, what: str, value: Any, part: re.Match[str], sizes: Sizes, length: str | None = None) -> None:
+        kind = part["kind"]
+        if length is not None:
             if not isinstance(value, (list, tuple)):
                 raise ValueError(f"{what} is not a list")
-            _check_sizes(what, (len(value),), (part.length,), sizes)
+            _check_sizes(what, (len(value),), (length,), sizes)
             for entry in value:
-                self._check_part(what, entry, part._replace(length=None), sizes)
-        elif part.number and isinstance(value, numbers.Real):
+                self._check_part(what, entry, part, sizes)
+        elif part["number"] and isinstance(value, numbers.Real):
             pass
-        elif part.kind == "int":
+        elif kind == "int":
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"{what} is not a count")
-            _check_sizes(what, (int(value),), part.sizes, sizes)
-        elif part.kind in ("number", "positive"):
+            _check_sizes(what, (int(value),), _letters(part["sizes"]), sizes)
+        elif kind in ("number", "positive"):
             real = isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(float(value)) <= MAX_ENTRY
-            if not real or (part.kind == "positive" and value <= 0):
+            if not real or (kind == "positive" and value <= 0):
                 raise ValueError(f"{what} is not a valid number")
-        elif part.kind in KINDS:
+        elif kind in KINDS:
             _check_array(what, value, part, sizes)
         else:
             self._check_object(what, value, part, sizes)
 
-    def _check_object(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
-        object_sizes = self._sizes.get(id(value))
-        role = ROLES.get(part.kind)
-        fits = isinstance(value, find_class(part.kind)) if role is None else hasattr(value, role)
-        if object_sizes is None or not fits or len(object_sizes) != len(part.sizes):
+    def _check_object(self, what: str, value: Any, part: re.Match[str], sizes: Sizes) -> None:
+        object_sizes, letters = self._sizes.get(id(value)), _letters(part["sizes"])
+        role = ROLES.get(part["kind"])
+        fits = isinstance(value, find_class(part["kind"])) if role is None else hasattr(value, role)
+        if object_sizes is None or not fits or len(object_sizes) != len(letters):
             raise ValueError(f"{what} is a {type(value).__name__}, which is not allowed there")
-        _check_sizes(what, object_sizes, part.sizes, sizes)
+        _check_sizes(what, object_sizes, letters, sizes)
 
 
-def _inside(state: dict[str, Any], name: str) -> Any:
-    """Return an attribute, or one of an attribute."""
-    first, _, rest = name.partition(".")
-    value = state.get(first)
-    return getattr(value, rest, None) if rest else value
-
-
-def _check_array(what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
-    if not isinstance(value, np.ndarray) and not (part.kind == "rows" and issparse(value)):
+def _check_array(what: str, value: Any, part: re.Match[str], sizes: Sizes) -> None:
+    kind, n_bytes = part["kind"], int(part["bytes"] or 0)
+    if not isinstance(value, np.ndarray) and not (kind == "rows" and issparse(value)):
         raise ValueError(f"{what} is not an array")
-    if value.dtype.kind != KINDS[part.kind] or (part.n_bytes or value.dtype.itemsize) != value.dtype.itemsize:
+    if value.dtype.kind != KINDS[kind] or (n_bytes or value.dtype.itemsize) != value.dtype.itemsize:
         raise ValueError(f"{what} has numbers of the type {value.dtype}")
-    if part.n_bytes is not None and not value.flags.c_contiguous:
+    if n_bytes and not value.flags.c_contiguous:
         raise ValueError(f"{what} is not in C order")
-    _check_sizes(what, value.shape, part.sizes, sizes)
-    _check_range(what, value.data if issparse(value) else value, part.kind)
-    limit = None if part.limit is None else _size(part.limit, sizes)
-    if limit is not None and value.size and not part.least <= value.min() <= value.max() < limit:
+    _check_sizes(what, value.shape, _letters(part["sizes"]), sizes)
+    _check_range(what, value.data if issparse(value) else value, kind)
+    least, limit = -1 if part["bound"] == "<~" else 0, part["limit"] and _size(part["limit"], sizes)
+    if limit is not None and value.size and not least <= value.min() <= value.max() < limit:
         raise ValueError(f"{what} refers to entries that do not exist")
 
 

@@ -17,31 +17,22 @@ from manifoldry.data._tables.errors import UnreadableError, check_bytes, listed,
 from manifoldry.data._tables.numbers import (
     MISSING_WORDS,
     NUMBER,
-    WAYS,
+    PATTERNS,
     Amount,
     amount_of,
     collapsed_integers,
-    fits,
+    is_number,
     plain_number,
 )
 from manifoldry.data._tables.sniffing import Dialect
 from manifoldry.data._tables.source import Source
 from manifoldry.data._tables.table import Column, ReadOptions, Table
 
-ARROW_MAGIC = b"ARROW1"
-"""First bytes of an Arrow file; a stream of batches has others."""
-
-MEMORY_PER_BYTE = 2
-"""Memory per unpacked byte of a typed file: once in Arrow's columns, once among the features."""
-
-BYTES_PER_CELL = 1
-"""Minimum memory of an entry of a Parquet file, even if it is repeated."""
-
-BYTES_PER_NUMBER, BYTES_PER_TEXT = 8, 56
-"""Memory of an entry among the features, and additional memory as a Python object."""
-
-BATCH_ROWS = 2**17
-"""Rows that are unpacked together: a few megabytes of usual columns."""
+ARROW_MAGIC = b"ARROW1"  # first bytes of an Arrow file; a stream of batches has others
+MEMORY_PER_BYTE = 2  # memory per unpacked byte of a typed file: once in Arrow's columns, once among the features
+BYTES_PER_CELL = 1  # minimum memory of an entry of a Parquet file, even if it is repeated
+BYTES_PER_NUMBER, BYTES_PER_TEXT = 8, 56  # memory of an entry among the features, and additional as a Python object
+BATCH_ROWS = 2**17  # rows that are unpacked together: a few megabytes of usual columns
 
 
 def read_parquet(source: Source, options: ReadOptions) -> Table:
@@ -51,7 +42,9 @@ def read_parquet(source: Source, options: ReadOptions) -> Table:
     except ImportError:
         raise needs("pyarrow", "Reading Parquet files") from None
     with source.open() as file:
-        texts = _text_paths(parquet.read_metadata(file))
+        schema = parquet.read_metadata(file).schema
+        columns = [schema.column(j) for j in range(len(schema))]
+        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
         file.seek(0)
         stored = parquet.ParquetFile(file, read_dictionary=texts)  # repeated texts are in memory once
         # The footer of individual columns is not read: pyarrow aborts the process if it is broken.
@@ -76,11 +69,6 @@ def _collect(batches: Iterable[Any], schema: Any, source: Source) -> Any:
     return pa.Table.from_batches(collected, None if collected else schema)
 
 
-def _text_paths(metadata: Any) -> list[str]:
-    columns = [metadata.schema.column(j) for j in range(metadata.num_columns)]
-    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
-
-
 def read_arrow(source: Source, options: ReadOptions) -> Table:
     """Return the table in an Arrow file (also Feather of version 2), or in a stream of batches."""
     try:
@@ -95,16 +83,10 @@ def read_arrow(source: Source, options: ReadOptions) -> Table:
             check_bytes(MEMORY_PER_BYTE * total, source.name)
         file.seek(0)
         with (pa.ipc.open_stream if stream else pa.ipc.open_file)(file) as reader:
-            table = _collect(_batches(reader), reader.schema, source)
+            batches = reader if stream else (reader.get_batch(i) for i in range(reader.num_record_batches))
+            table = _collect(batches, reader.schema, source)
     table.validate(full=True)
     return _table(table, options, source)
-
-
-def _batches(reader: Any) -> Any:
-    """Return the batches of a file or of a stream."""
-    if hasattr(reader, "num_record_batches"):
-        return (reader.get_batch(i) for i in range(reader.num_record_batches))
-    return reader
 
 
 def _table(table: Any, options: ReadOptions, source: Source) -> Table:
@@ -124,17 +106,10 @@ def _table(table: Any, options: ReadOptions, source: Source) -> Table:
 # of messages: metadata as a flatbuffer, then a body of buffers. A compressed buffer begins with its unpacked length.
 # The numbers are those of the published format (Message.fbs).
 
-HEADER_TYPE, HEADER = 1, 2
-"""Fields of a message: the kind of its header, and the header."""
-
-DICTIONARY_BATCH, RECORD_BATCH = 2, 3
-"""Kinds of headers that have buffers."""
-
-DICTIONARY_DATA, BUFFERS, COMPRESSION = 1, 2, 3
-"""Fields: the record batch in a dictionary batch; buffers and compression of a record batch."""
-
-PREAMBLE = 8
-"""Bytes before the first message of an Arrow file: its magic word and two zeros."""
+HEADER_TYPE, HEADER = 1, 2  # fields of a message: the kind of its header, and the header
+DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of headers that have buffers
+DICTIONARY_DATA, BUFFERS, COMPRESSION = 1, 2, 3  # fields of a dictionary batch and of a record batch
+PREAMBLE = 8  # bytes before the first message of an Arrow file: its magic word and two zeros
 
 
 def unpacked_bytes(file: IO[bytes], *, stream: bool) -> Iterator[int]:
@@ -207,7 +182,7 @@ def _column(name: str, values: Any) -> Column:
         if flaw:  # as text it can still name the rows
             return Column(name, "text", partial(_texts_of, values), flaw=flaw)
         dtype = np.dtype(np.float32 if single else np.int64 if integer else np.float64)
-        return Column(name, "number", partial(_numbers_of, values), dtype)
+        return Column(name, "number", partial(_numbers, values), dtype)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _vectors(name, values, kind)
     if types.is_temporal(kind):
@@ -252,21 +227,17 @@ def _rows_of(values: Any, width: int, dtype: np.dtype) -> Array:
     return rows
 
 
-def _numbers_of(values: Any) -> Array:
-    import pyarrow.types as types
-
-    if types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    return _numbers(values)
-
-
 def _numbers(values: Any) -> Array:
     """Return numbers as an array with NaN where missing."""
     import pyarrow as pa
     import pyarrow.types as types
 
-    if types.is_decimal(values.type) or (types.is_boolean(values.type)):
-        values = values.cast(pa.float64()) if types.is_decimal(values.type) else values.cast(pa.uint8())
+    if types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    if types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
     if values.null_count and types.is_integer(values.type):
         values = values.cast(pa.float64(), safe=False)
     array = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
@@ -289,36 +260,40 @@ def text_values(values: Any) -> list[str]:
     shared: dict[str, str] = {}
     for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
         encoded = chunk if types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        words = ["" if word is None else _decoded(word) for word in encoded.dictionary.to_pylist()]
-        words = [shared.setdefault(word, word) for word in words]
+        words = []
+        for word in encoded.dictionary.to_pylist():
+            if isinstance(word, bytes):  # not entirely UTF-8, far from the beginning of a file
+                try:
+                    word = word.decode("utf-8")
+                except UnicodeDecodeError:
+                    word = word.decode("latin-1")
+            words.append(shared.setdefault(word or "", word or ""))
         codes = encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         words.append("")
         texts += [words[code] for code in codes.tolist()]
     return texts
 
 
-def _decoded(word: str | bytes) -> str:
-    """Return text; bytes that are not UTF-8, far from the beginning of a file, as Latin-1."""
-    if isinstance(word, str):
-        return word
-    try:
-        return word.decode("utf-8")
-    except UnicodeDecodeError:
-        return word.decode("latin-1")
-
-
-MOSTLY = 0.5
-"""Share of numbers above which a column of text is regarded as meant to be numbers."""
-
-SAMPLE_ROWS = 1000
-"""Rows from which this share is estimated."""
+MOSTLY = 0.5  # share of numbers above which a column of text is regarded as meant to be numbers
+SAMPLE_ROWS = 1000  # rows from which this share is estimated
 
 
 def checked_column(column: Column, values: Any, dialect: Dialect) -> Column:
     """Return a column of text, with a flaw if most of it is numbers."""
-    if column.kind != "text":
+    if column.kind != "text" or not _meant_as_numbers(values, dialect):
         return column
-    return Column(column.name, "text", column.load, flaw=_flaw(column.name, values, dialect))
+    strange = [(i, text) for i, text in enumerate(text_values(values)) if not _number(text, dialect.decimal)]
+    if not strange:
+        return column
+    i, text = next((each for each in strange if amount_of(each[1]) is None), strange[0])
+    advice = "correct it"
+    if amount_of(text) is not None:
+        advice = "write numbers in the form 1234.5, without thousands separators, currency or percent signs"
+    flaw = (
+        f"Column {column.name!r}: {text[:40]!r} in row {i + 1} is not read as a number, unlike most of the column; "
+        f"{advice}, leave the column out (drop={column.name!r}), or use it as a color (color={column.name!r})."
+    )
+    return Column(column.name, "text", column.load, flaw=flaw)
 
 
 def column_of_amounts(column: Column, values: Any, dialect: Dialect) -> tuple[Column, str]:
@@ -343,11 +318,7 @@ def column_of_amounts(column: Column, values: Any, dialect: Dialect) -> tuple[Co
     numbers = dict(zip(unique_texts, map(float, plain), strict=True))
     readings = zip(unique_texts, plain, strict=True)
     shown = next((f"{text!r} was read as {each}" for text, each in readings if text != each), "")
-    return Column(column.name, "number", partial(_looked_up, texts, numbers)), shown
-
-
-def _looked_up(texts: Sequence[str], numbers: dict[str, float]) -> Array:
-    return np.array([numbers.get(text, np.nan) for text in texts])
+    return Column(column.name, "number", lambda: np.array([numbers.get(text, np.nan) for text in texts])), shown
 
 
 def _meant_as_numbers(values: Any, dialect: Dialect) -> bool:
@@ -358,12 +329,12 @@ def _meant_as_numbers(values: Any, dialect: Dialect) -> bool:
 
 def _plain(name: str, texts: Sequence[str], amounts: Sequence[Amount], dialect: Dialect) -> tuple[list[str], str]:
     """Return numbers in the notation of Python, and the flaw if there is not exactly one way to read them."""
-    units = {amount.unit: text for amount, text in zip(amounts, texts, strict=True)}
+    units = {unit: text for (_, unit), text in zip(amounts, texts, strict=True)}
     if len(units) > 1:
         shown = " and ".join(repr(text[:40]) for text in list(units.values())[:2])
         return [], f"Column {name!r} has values of different units, {shown}; convert them to one, and leave signs out."
-    written = [amount.digits for amount in amounts]
-    ways = [way for way in WAYS if all(fits(digits, way) for digits in written)]
+    written = [digits for digits, _ in amounts]
+    ways = [way for way, pattern in PATTERNS.items() if all(map(pattern.fullmatch, written))]
     if not ways:
         text = next(text for text, digits in zip(texts, written, strict=True) if not NUMBER.fullmatch(digits))
         return [], (
@@ -382,24 +353,5 @@ def _plain(name: str, texts: Sequence[str], amounts: Sequence[Amount], dialect: 
     )
 
 
-def _flaw(name: str, values: Any, dialect: Dialect) -> str:
-    if not _meant_as_numbers(values, dialect):
-        return ""
-    strange = [(i, text) for i, text in enumerate(text_values(values)) if not _number(text, dialect.decimal)]
-    if not strange:
-        return ""
-    i, text = next((each for each in strange if amount_of(each[1]) is None), strange[0])
-    if amount_of(text) is not None:
-        advice = "write numbers in the form 1234.5, without thousands separators, currency or percent signs"
-    else:
-        advice = "correct it"
-    return (
-        f"Column {name!r}: {text[:40]!r} in row {i + 1} is not read as a number, unlike most of the column; {advice}, "
-        f"leave the column out (drop={name!r}), or use it as a color (color={name!r})."
-    )
-
-
 def _number(text: str, decimal: str) -> bool:
-    if text.strip() in MISSING_WORDS:
-        return True
-    return text.isascii() and bool(NUMBER.fullmatch(text.replace(",", ".") if decimal == "," else text))
+    return text.strip() in MISSING_WORDS or is_number(text, decimal)

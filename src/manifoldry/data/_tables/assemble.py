@@ -14,16 +14,12 @@ from manifoldry.data._tables.errors import MOST_COLUMNS, UnreadableError, check_
 from manifoldry.data._tables.numbers import collapsed_integers
 from manifoldry.data._tables.table import Column, Part, ReadOptions, Roles, Table, array_column, assign_roles, find_name
 
-ROW_NUMBER = "row"
-"""Name of the ids of rows without names: their numbers in the source, from 0."""
+ROW_NUMBER = "row"  # name of the ids of rows without names: their numbers in the source, from 0
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A matrix of features, dense or sparse, as a source holds it, with further columns that are never embedded.
-
-    ``id`` and ``label`` are the columns with names and classes of rows, unless the user names others.
-    """
+    """A matrix of features as a source holds it, with further columns that are never embedded, and default roles."""
 
     X: Any
     names: Sequence[str] | None = None
@@ -103,7 +99,10 @@ def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Seq
         )
 
     def column(name: str) -> Column:
-        return extra[name] if name in extra else array_column(name, _dense_column(matrix.X, numbers[name]))
+        if name in extra:
+            return extra[name]
+        values = matrix.X[:, [numbers[name]]]
+        return array_column(name, (values.toarray() if hasattr(values, "tocsr") else values).ravel())
 
     special = {word: find(name) for word, name in (("id", id_name), ("label", label)) if name is not None}
     colors, dropped = [find(name) for name in options.color], [find(name) for name in options.drop]
@@ -112,7 +111,7 @@ def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Seq
     roles = Roles(
         id=column(special["id"]) if "id" in special else None,
         label=column(special["label"]) if "label" in special else None,
-        beside=[column(name) for name in dict.fromkeys(others) if name not in extra or extra[name].kind != "empty"],
+        colors=[column(name) for name in dict.fromkeys(others) if name not in extra or extra[name].kind != "empty"],
     )
     X = matrix.X if features == names else matrix.X[:, [numbers[name] for name in features]]
     _check_integers(X, features)
@@ -132,10 +131,6 @@ def _features(names: Sequence[str], options: ReadOptions, used: set[str], find: 
     if not features:
         raise UnreadableError("No feature is left to embed; drop fewer columns.")
     return features
-
-
-def _dense_column(X: Any, j: int) -> Array:
-    return X[:, [j]].toarray().ravel() if hasattr(X, "tocsr") else X[:, j]
 
 
 def _floats(X: Any, source: str) -> Any:
@@ -160,7 +155,7 @@ def _finish(
 ) -> Table:
     """Return the table of features and roles, with missing values treated as in the options."""
     source, *remarks = source_and_remarks
-    extra = [*([roles.label] if roles.label is not None else []), *roles.beside]
+    extra = [*([roles.label] if roles.label is not None else []), *roles.colors]
     ids = np.arange(X.shape[0]) if roles.id is None else roles.id.entries()
     table = Table(
         X=X,
@@ -201,7 +196,14 @@ def without_missing(table: Table, options: ReadOptions) -> Table:
     if options.missing == "drop":
         if rows.all():
             raise UnreadableError(f"{message}, so no row is left: impute them, or drop columns.")
-        return _rows(replace(table, remarks=(*table.remarks, f"{message}; left out.")), ~rows)
+        return replace(
+            table,
+            X=X[~rows],
+            ids=table.ids[~rows],
+            columns={name: column[~rows] for name, column in table.columns.items()},
+            thumbnails=None if table.thumbnails is None else table.thumbnails[~rows],
+            remarks=(*table.remarks, f"{message}; left out."),
+        )
     empty = [table.features[j] for j in np.flatnonzero(by_column == n)]
     if empty:
         raise UnreadableError(f"Columns without any value cannot be imputed; drop them: {listed(empty)}.")
@@ -240,16 +242,6 @@ def _count(X: Any, missing: Array) -> tuple[Array, Array]:
     rows = np.zeros(X.shape[0], dtype=bool)
     rows[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[missing]] = True
     return rows, np.bincount(X.indices[missing], minlength=X.shape[1])
-
-
-def _rows(table: Table, mask: Array) -> Table:
-    return replace(
-        table,
-        X=table.X[mask],
-        ids=table.ids[mask],
-        columns={name: column[mask] for name, column in table.columns.items()},
-        thumbnails=None if table.thumbnails is None else table.thumbnails[mask],
-    )
 
 
 def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:

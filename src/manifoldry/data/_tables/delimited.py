@@ -5,55 +5,46 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
 
 from manifoldry._core.check import EXACT
-from manifoldry._core.values import Array, IntArray
+from manifoldry._core.values import Array
 from manifoldry.data._tables.arrow import arrow_columns, column_of_amounts
 from manifoldry.data._tables.assemble import columns_table, unique
-from manifoldry.data._tables.errors import UnreadableError, check_bytes, listed, needs, refusing
+from manifoldry.data._tables.errors import UnreadableError, check_bytes, counted, listed, needs, reading_errors
 from manifoldry.data._tables.numbers import MISSING_WORDS
-from manifoldry.data._tables.quotes import NEWLINE, QUOTE, RETURN, WholeRows
+from manifoldry.data._tables.quotes import NEWLINE, RETURN, QuoteChecker
 from manifoldry.data._tables.sniffing import Dialect, sniff
 from manifoldry.data._tables.source import Source
 from manifoldry.data._tables.table import Column, Part, ReadOptions, Table
 
-BLOCK_BYTES = (2**22, 2**27)
-"""Bytes that are parsed together, first for usual files, then for files with long lines; longer lines are an error."""
-
-BYTES_PER_VALUE = 16
-"""Maximum memory of a number while a file is read: once in Arrow's column, once among the features."""
-
-BYTES_PER_COLUMN = 2**13
-"""Additional memory of Arrow for each column: 1.6 kB for each of 500,000 numbers in 5 x 100,000."""
+BLOCK_BYTES = (2**22, 2**27)  # parsed together, for usual files and for long lines; longer ones are an error
+BYTES_PER_VALUE = 16  # maximum memory of a number while a file is read: once in Arrow's column, once among the features
+BYTES_PER_COLUMN = 2**13  # additional memory of Arrow for each column: 1.6 kB per number of 5 rows
 
 
 def read_delimited(source: Source, options: ReadOptions) -> Table:
     """Return the table in a text file."""
-    with refusing(source.name, "a text table"):
+    with reading_errors(source.name, "a text table"):
         dialect = sniff(source, options)
-        rows = source.size / max(1.0, dialect.bytes_per_row)
-        check_bytes(rows * len(dialect.names) * BYTES_PER_VALUE, f"The table in {source.name}")
+        n_rows = source.size / max(1.0, dialect.bytes_per_row)
+        check_bytes(n_rows * len(dialect.names) * BYTES_PER_VALUE, f"The table in {source.name}")
         names, repeated = unique(dialect.names)
-        columns, remarks = _wide(source, dialect, names) or _columns(source, dialect, names)
+        columns = None
+        if len(names) >= MIN_COLUMNS:
+            with watched(source, dialect, source.unpacked()) as rows:
+                columns, remarks = wide_columns(rows, dialect, names), rows.remarks
+        if columns is None:
+            columns, remarks = _columns(source, dialect, names)
         remarks = [*dialect.remarks, *remarks]
         if repeated:
             remarks.append(f"Repeated names of columns were numbered: {listed(repeated)}.")
         if len(columns) == 1:
             remarks.append("There is only one column; if there are more, name their separator with delimiter=....")
         return columns_table(columns, options, source.name, named=dialect.named, remarks=remarks)
-
-
-def _wide(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[list[Column], list[str]] | None:
-    """Return the columns of a wide table and remarks; None for other tables."""
-    if len(names) < MIN_COLUMNS:
-        return None
-    with watched(source, dialect, source.unpacked()) as rows:
-        columns = wide_columns(rows, dialect, names)
-    return None if columns is None else (columns, rows.remarks)
 
 
 def _columns(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[list[Column], list[str]]:
@@ -82,6 +73,7 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any,
     """
     try:
         import pyarrow as pa
+        from pyarrow import csv as arrow_csv
     except ImportError:
         raise needs("pyarrow", "Reading text files") from None
     kinds = {name: kind for name, kind in zip(names, dialect.kinds, strict=False) if kind}
@@ -91,7 +83,9 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any,
         if block == long and "straddling" not in reason:
             break
         try:
-            return _attempt(source, dialect, names, types, quoted, block)
+            with watched(source, dialect, source.unpacked()) as rows:
+                settings = csv_options(dialect, names, types, quoted=quoted, block_size=block)
+                return arrow_csv.read_csv(rows, **settings), rows.remarks
         except pa.ArrowInvalid as error:
             reason = str(error)
             if "Empty CSV" in reason or "Could not skip" in reason:
@@ -101,35 +95,17 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any,
     raise UnreadableError(irregular(source, dialect, len(names)))
 
 
-def _attempt(
-    source: Source, dialect: Dialect, names: Sequence[str], types: Mapping[str, str], quoted: bool, block: int
-) -> tuple[Any, list[str]]:
-    from pyarrow import csv as arrow_csv
-
-    with watched(source, dialect, source.unpacked()) as rows:
-        options = csv_options(dialect, names, rows.delimiter.decode(), types, quoted=quoted, block_size=block)
-        return arrow_csv.read_csv(rows, **options), rows.remarks
-
-
 def csv_options(
-    dialect: Dialect,
-    names: Sequence[str],
-    delimiter: str,
-    types: Mapping[str, str],
-    *,
-    quoted: bool,
-    block_size: int,
-    columns: Sequence[str] = (),
+    dialect: Dialect, names: Sequence[str], types: Any, *, quoted: bool, block_size: int, columns: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return how Arrow reads a text file: columns of the given types, all columns unless some are named."""
     from pyarrow import csv as arrow_csv
 
-    encoding = dialect.encoding if dialect.encoding in ("cp1252", "latin-1") else "utf8"
     return {
         "read_options": arrow_csv.ReadOptions(
-            column_names=list(names), skip_rows=dialect.skip, block_size=block_size, encoding=encoding
+            column_names=list(names), skip_rows=dialect.skip, block_size=block_size, encoding=dialect.arrow_encoding
         ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted),
+        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=quoted),
         "convert_options": arrow_csv.ConvertOptions(
             column_types=dict(types),
             include_columns=list(columns),
@@ -140,17 +116,10 @@ def csv_options(
     }
 
 
-def watched(source: Source, dialect: Dialect, file: IO[bytes]) -> WholeRows:
+def watched(source: Source, dialect: Dialect, file: IO[bytes]) -> QuoteChecker:
     """Return a text file whose quotes are checked, with white space between fields replaced by one tab."""
-    blank = dialect.delimiter == " "
-    return WholeRows(
-        _tabbed(file, source) if blank else file,
-        source.name,
-        "\t" if blank else dialect.delimiter,
-        len(dialect.names),
-        dialect.encoding,
-        dialect.skip,
-    )
+    text = _tabbed(file, source) if dialect.delimiter == " " else file
+    return QuoteChecker(text, source.name, dialect.separator, len(dialect.names), dialect.encoding, dialect.skip)
 
 
 def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
@@ -163,60 +132,45 @@ def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
 
 
 def irregular(source: Source, dialect: Dialect, width: int) -> str:
-    """Return the message for an irregular text file: which line is ragged, if one is."""
-    return _ragged(source, dialect, width) or (
-        f"{source.name} cannot be read as a text table: its line ends or quotes are irregular; save it as CSV."
-    )
-
-
-def _ragged(source: Source, dialect: Dialect, width: int) -> str:
-    """Return the message for the first line with another number of fields; "" if there is none."""
+    """Return the message for an irregular text file: which line has another number of fields, if one has."""
     with source.unpacked() as file:
         stream: Any = _tabbed(file, source) if dialect.delimiter == " " else file
         lines = io.TextIOWrapper(io.BufferedReader(stream), encoding=dialect.encoding, errors="replace", newline="")
         for _ in range(dialect.skip):
             lines.readline()
-        reader = csv.reader(lines, delimiter="\t" if dialect.delimiter == " " else dialect.delimiter)
+        reader = csv.reader(lines, delimiter=dialect.separator)
         try:
             for row in reader:
                 if row and len(row) != width:
                     number = dialect.skip + reader.line_num
                     return (
-                        f"{source.name}: line {number} has {_fields(len(row))}, the first lines have {width}; correct "
-                        "the line, or pass delimiter=...."
+                        f"{source.name}: line {number} has {counted(len(row), 'field')}, the first lines have {width}; "
+                        "correct the line, or pass delimiter=...."
                     )
         except csv.Error:
             return (
                 f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields, because one is "
                 f"longer than {csv.field_size_limit():,} characters or is not text."
             )
-    return ""
-
-
-def _fields(count: int) -> str:
-    return f"{count} field" + ("" if count == 1 else "s")
+    return f"{source.name} cannot be read as a text table: its line ends or quotes are irregular; save it as CSV."
 
 
 # Text tables of many columns, most of them numbers, are read as one long column with a number on each line: Arrow takes
 # about 8 kB for each column, more than the numbers of a wide table.
 
-MIN_COLUMNS = 500
-"""Columns above which a table is read so. With 5,000 x 500 numbers both ways take the same time, with more columns this
-one is faster."""
-
-MOST_TEXTS = 20
-"""Maximum number of text columns of such a table: they are split by a loop over rows."""
+MIN_COLUMNS = 500  # columns above which a table is read so
+MOST_TEXTS = 20  # maximum number of text columns of such a table
 
 
-def wide_columns(rows: WholeRows, dialect: Dialect, names: Sequence[str]) -> list[Column] | None:
+def wide_columns(rows: QuoteChecker, dialect: Dialect, names: Sequence[str]) -> list[Column] | None:
     """Return the columns of a wide table of numbers and few texts; None if it is not one or not regular."""
     texts = [j for j, kind in enumerate(dialect.kinds) if kind not in ("int64", "float64")]
-    if len(names) < MIN_COLUMNS or len(texts) > MOST_TEXTS or len(dialect.kinds) != len(names):
+    if len(texts) > MOST_TEXTS or len(dialect.kinds) != len(names):
         return None
     words: list[list[str]] = [[] for _ in texts]
     parts: list[Array] = []
     for body in _without_header(rows, dialect.skip):
-        numbers = _numbers(body, texts, words, rows.delimiter, dialect, len(names))
+        numbers = _numbers(body, texts, words, dialect, len(names))
         if numbers is None:
             return None
         parts.append(numbers)
@@ -224,19 +178,28 @@ def wide_columns(rows: WholeRows, dialect: Dialect, names: Sequence[str]) -> lis
         return None
     X = np.concatenate(parts)
     del parts
-    numeric = [kind for kind in dialect.kinds if kind in ("int64", "float64")]
+    types = {kind: np.dtype(kind) for kind in ("int64", "float64")}
+    numeric = [kind for kind in dialect.kinds if kind in types]
     integers = [j for j, kind in enumerate(numeric) if kind == "int64"]
     with np.errstate(invalid="ignore"):
         if integers and bool((abs(X[:, integers]) >= EXACT).any()):
             return None
     if any(any(column) for j, column in zip(texts, words, strict=True) if not dialect.kinds[j]):
         return None  # dates and booleans are detected by Arrow
-    columns = _wide_columns(X, words, texts, dialect, names)
-    amounts = any(columns[j].kind == "number" for j in texts)  # which need a remark
-    return None if amounts or any(column.flaw for column in columns) else columns
+    text_columns = {j: _text_column(names[j], column, dialect) for j, column in zip(texts, words, strict=True)}
+    if any(column.flaw or column.kind == "number" for column in text_columns.values()):
+        return None  # amounts need a remark
+    columns, n_numeric = [], 0
+    for j, (name, kind) in enumerate(zip(names, dialect.kinds, strict=True)):
+        if j in text_columns:
+            columns.append(text_columns[j])
+            continue
+        columns.append(Column(name, "number", (IntegerPart if kind == "int64" else Part)(X, n_numeric), types[kind]))
+        n_numeric += 1
+    return columns
 
 
-def _without_header(rows: WholeRows, skip: int) -> Iterator[bytes]:
+def _without_header(rows: QuoteChecker, skip: int) -> Iterator[bytes]:
     """Yield chunks of complete rows after the first lines."""
     for block in rows.blocks():
         begin = 0
@@ -247,49 +210,25 @@ def _without_header(rows: WholeRows, skip: int) -> Iterator[bytes]:
 
 
 def _numbers(
-    body: bytes, texts: Sequence[int], words: Sequence[list[str]], delimiter: bytes, dialect: Dialect, width: int
+    body: bytes, texts: Sequence[int], words: Sequence[list[str]], dialect: Dialect, width: int
 ) -> Array | None:
     """Return the numbers of complete rows, and append the texts to ``words``; None if the rows are not regular."""
     body = body.replace(RETURN + NEWLINE, NEWLINE)
-    ends = _field_ends(body, delimiter)
-    if ends is None or len(ends) % width:
+    if RETURN in body:
         return None
-    text = np.frombuffer(body, np.uint8)
-    ends = ends.reshape(-1, width)
-    if RETURN in body or not bool((text[ends[:, -1]] == NEWLINE[0]).all()) or body.count(NEWLINE) != len(ends):
+    text = body.decode(dialect.arrow_encoding, errors="replace")
+    numbers: list[str] = []
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator):
+            if len(row) not in (0, width):
+                return None
+            for j, column in zip(reversed(texts), reversed(words), strict=True):
+                column += [row.pop(j)] if row else []
+            numbers += row
+    except csv.Error:  # a field beyond any size
         return None
-    column = text.copy()
-    column[ends] = NEWLINE[0]
-    if texts:
-        mask = np.ones(len(text), dtype=bool)
-        starts = np.append(0, ends.ravel()[:-1] + 1).reshape(ends.shape)
-        for j, text_column in zip(texts, words, strict=True):
-            for begin, end in zip(starts[:, j].tolist(), ends[:, j].tolist(), strict=True):
-                text_column.append(_word(body[begin:end], dialect.encoding))
-                mask[begin : end + 1] = False
-        column = column[mask]
-    values = _parsed(column.tobytes(), dialect)
-    return None if values is None else values.reshape(len(ends), -1)
-
-
-def _field_ends(body: bytes, delimiter: bytes) -> IntArray | None:
-    """Return where fields end: at delimiters and line ends outside quotes."""
-    text = np.frombuffer(body, np.uint8)
-    ends = (text == delimiter[0]) | (text == NEWLINE[0])
-    if QUOTE in body:
-        quotes = text == QUOTE[0]
-        at = np.flatnonzero(quotes)
-        sound = np.isin(text[at[::2] - 1], [*delimiter, *NEWLINE, *QUOTE]) | (at[::2] == 0)
-        if len(at) % 2 or not bool(sound.all()):
-            return None  # quotes within fields
-        ends &= np.cumsum(quotes, dtype=np.uint8) % 2 == 0
-    return np.flatnonzero(ends)
-
-
-def _word(field: bytes, encoding: str) -> str:
-    if field.startswith(QUOTE) and field.endswith(QUOTE) and len(field) > 1:
-        field = field[1:-1].replace(QUOTE + QUOTE, QUOTE)
-    return field.decode(encoding if encoding in ("cp1252", "latin-1") else "utf-8", errors="replace")
+    values = _parsed("\n".join([*numbers, ""]).encode(), dialect)
+    return values.reshape(-1, width - len(texts)) if values is not None and len(values) == len(numbers) else None
 
 
 def _parsed(column: bytes, dialect: Dialect) -> Array | None:
@@ -312,21 +251,6 @@ def _parsed(column: bytes, dialect: Dialect) -> Array | None:
     return values
 
 
-def _wide_columns(
-    X: Array, words: Sequence[list[str]], texts: Sequence[int], dialect: Dialect, names: Sequence[str]
-) -> list[Column]:
-    columns, n_numeric = [], 0
-    text_columns = dict(zip(texts, words, strict=True))
-    types = {kind: np.dtype(kind) for kind in ("int64", "float64")}
-    for j, (name, kind) in enumerate(zip(names, dialect.kinds, strict=True)):
-        if j in text_columns:
-            columns.append(_text_column(name, text_columns[j], dialect))
-            continue
-        columns.append(Column(name, "number", (Whole if kind == "int64" else Part)(X, n_numeric), types[kind]))
-        n_numeric += 1
-    return columns
-
-
 def _text_column(name: str, words: list[str], dialect: Dialect) -> Column:
     import pyarrow as pa
 
@@ -334,7 +258,7 @@ def _text_column(name: str, words: list[str], dialect: Dialect) -> Column:
     return column_of_amounts(arrow_columns(pa.table({name: values}))[0], values, dialect)[0]
 
 
-class Whole(Part):
+class IntegerPart(Part):
     """The same for a column that begins with integers: integers if it continues so."""
 
     __slots__ = ()

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from traceback import walk_tb
 
 from manifoldry._core.memory import available_memory
 
-MOST_NAMES = 8
-"""Names that a message lists before it counts the rest: about one line."""
+MOST_NAMES = 8  # names that a message lists before it counts the rest: about one line
 
-UNKNOWN_PARTS = ("notimplemented", "not implemented", "unsupported", "not supported", "iospec", "no read method")
-"""Words of other libraries for parts of a format that they do not support."""
+UNKNOWN_PART = re.compile("notimplemented|not implemented|unsupported|not supported|iospec|no read method")
+"""Words of other libraries for a part of a format that they do not support."""
 
-CUT_OFF = (
-    *("truncated", "eof", "unexpected end", "ended before", "end of file", "too small", "smaller than", "incomplete"),
-)
+CUT_OFF = re.compile("truncated|eof|unexpected end|ended before|end of file|too small|smaller than|incomplete")
 """Words of other libraries for a file that ends too early."""
 
-MOST_COLUMNS = 2**21
-"""Maximum number of columns, because their names take 0.5 GB. Hashed features have 2**20."""
-
-MOST_EMPTY = 100
-"""Rows or columns per entry of a sparse matrix, above which a size beyond `MOST_COLUMNS` is an error."""
+MOST_COLUMNS = 2**21  # maximum number of columns, because their names take 0.5 GB. Hashed features have 2**20
+MOST_EMPTY = 100  # rows or columns per entry of a sparse matrix, above which a size beyond `MOST_COLUMNS` is an error
 
 
 class UnreadableError(ValueError):
@@ -34,7 +30,7 @@ class UnreadableError(ValueError):
 
 
 @contextmanager
-def refusing(name: str, kind: str) -> Iterator[None]:
+def reading_errors(name: str, kind: str) -> Iterator[None]:
     """Convert any error of a library on a broken file to a message with the name and kind, as "a Parquet file"."""
     try:
         yield
@@ -43,18 +39,10 @@ def refusing(name: str, kind: str) -> Iterator[None]:
     except MemoryError:
         raise UnreadableError(f"{name} does not fit into memory; use fewer rows or columns.") from None
     except Exception as error:  # libraries raise anything on arbitrary bytes
-        if _ours(error):
-            raise
+        *_, (frame, _) = walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").startswith("manifoldry") and str(error).endswith((".", "?")):
+            raise  # a message of this package
         raise UnreadableError(f"{name} cannot be read as {kind}: {_reason(error)}.") from error
-
-
-def _ours(error: Exception) -> bool:
-    """Tell whether an error is a message of this package."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    module = frame.tb_frame.f_globals.get("__name__", "") if frame is not None else ""
-    return module.startswith("manifoldry") and str(error).endswith((".", "?"))
 
 
 def _reason(error: Exception) -> str:
@@ -62,9 +50,9 @@ def _reason(error: Exception) -> str:
     text = f"{type(error).__name__} {error}".lower()
     if isinstance(error, OSError) and error.errno is not None and error.strerror and error.filename is not None:
         return f"the system cannot read it ({error.strerror})"
-    if any(word in text for word in UNKNOWN_PARTS):
+    if UNKNOWN_PART.search(text):
         return "it uses a part of the format that is not read here; save it again with usual settings, or as CSV or NPY"
-    if any(word in text for word in CUT_OFF):
+    if CUT_OFF.search(text):
         return "it is cut off; copy or save it again"
     return "it is broken, or of another kind; save it again, or name its kind with format"
 
@@ -105,7 +93,7 @@ def listed(names: Sequence[object], most: int = MOST_NAMES) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-def near_or_all(name: str, names: Collection[str]) -> str:
+def similar_names(name: str, names: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the most similar name, or all names."""
     by_lower = {each.lower(): each for each in names}
     similar = get_close_matches(name.lower(), by_lower, 1)

@@ -9,18 +9,13 @@ import numpy as np
 from manifoldry._core.values import Array
 from manifoldry.data._tables.arrays import checked_csr
 from manifoldry.data._tables.assemble import Matrix, matrix_table
-from manifoldry.data._tables.errors import UnreadableError, check_bytes, check_shape, near_or_all, needs
+from manifoldry.data._tables.errors import UnreadableError, check_bytes, check_shape, needs, similar_names
 from manifoldry.data._tables.source import Source
 from manifoldry.data._tables.table import Column, ReadOptions, Table, array_column
 
-MATRIX_FOLDERS = ("layers", "obsm")
-"""Groups of matrices with a row for each observation."""
-
-BYTES_PER_TEXT = 64
-"""Memory of a short text as a Python object; the file declares only the number of texts."""
-
-OBSERVATION_NAMES = "obs_names"
-"""Name of the column of names."""
+MATRIX_FOLDERS = ("layers", "obsm")  # groups of matrices with a row for each observation
+BYTES_PER_TEXT = 64  # memory of a short text as a Python object; the file declares only the number of texts
+OBSERVATION_NAMES = "obs_names"  # name of the column of names
 
 
 def read_h5ad(source: Source, options: ReadOptions) -> Table:
@@ -33,9 +28,14 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
     with source.open() as file, h5py.File(file, "r") as stored:
         check_links(stored, source.name)
         key = options.key or "X"
-        keys = matrix_keys(stored)
+        if "obs" not in stored:
+            raise UnreadableError(
+                "The file has no group 'obs', so it is HDF5 but not an AnnData file; save the array as NPY."
+            )
+        keys = [each for each in ("X", "raw/X") if each in stored]
+        keys += [f"{folder}/{name}" for folder in MATRIX_FOLDERS if folder in stored for name in stored[folder]]
         if key not in keys:
-            raise UnreadableError(f"{source.name} has no matrix {key!r}; {near_or_all(key, keys)}")
+            raise UnreadableError(f"{source.name} has no matrix {key!r}; {similar_names(key, keys)}")
         check_bytes(2 * _declared_bytes(stored[key]) + 2 * _declared_bytes(stored["obs"]), source.name)
         if "shape" in stored[key].attrs and "data" in stored[key]:  # sparse
             check_shape(stored[key].attrs["shape"], stored[key]["data"].size, f"{key} of {source.name}")
@@ -91,35 +91,22 @@ def check_links(stored: Any, name: str) -> None:
                 waiting.append(node)
 
 
-def matrix_keys(stored: Any) -> list[str]:
-    """Return the keys of all matrices in an opened file that have a row for each observation."""
-    if "obs" not in stored:
-        raise UnreadableError(
-            "The file has no group 'obs', so it is HDF5 but not an AnnData file; save the array as NPY."
-        )
-    keys = [key for key in ("X", "raw/X") if key in stored]
-    return keys + [f"{folder}/{name}" for folder in MATRIX_FOLDERS if folder in stored for name in stored[folder]]
-
-
 def _matrix(value: Any, key: str) -> tuple[Any, list[str] | None]:
     """Return a matrix as an array or by sparse rows, with the names of its columns if it brings them."""
+    names = None
     if hasattr(value, "tocsr"):
         X: Any = checked_csr(value)
-        return X, _numbered(key, X.shape[1])
-    names = None
-    if hasattr(value, "columns"):
-        names = [str(name) for name in value.columns]
-        value = value.to_numpy()
-    X = np.asarray(value)
-    if X.ndim != 2 or X.dtype.kind not in "iufb" or 0 in X.shape:
-        raise UnreadableError(f"{key} holds an array of {X.dtype} in shape {X.shape}; a matrix of numbers is needed.")
-    return X, names or _numbered(key, X.shape[1])
-
-
-def _numbered(key: str, width: int) -> list[str] | None:
-    """Return names for the columns of a matrix in obsm; those of other matrices are in var."""
+    else:
+        if hasattr(value, "columns"):
+            names = [str(name) for name in value.columns]
+            value = value.to_numpy()
+        X = np.asarray(value)
+        if X.ndim != 2 or X.dtype.kind not in "iufb" or 0 in X.shape:
+            raise UnreadableError(f"{key} is an array of {X.dtype} in shape {X.shape}; a matrix of numbers is needed.")
     folder, _, name = key.partition("/")
-    return [f"{name}_{j}" for j in range(width)] if folder == "obsm" else None
+    if not names and folder == "obsm":  # the names of other matrices are in var
+        names = [f"{name}_{j}" for j in range(X.shape[1])]
+    return X, names
 
 
 def _declared_bytes(node: Any) -> float:
@@ -137,12 +124,9 @@ def _series_column(name: str, series: Any) -> Column:
     if getattr(dtype, "kind", "O") in "iufb" and str(dtype) != "category":
         plain = isinstance(dtype, np.dtype)
         return array_column(name, series.to_numpy() if plain else series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if getattr(dtype, "kind", "O") == "M":
-        return Column(name, "date", lambda: _series_texts(series))
-    return Column(name, "text", lambda: _series_texts(series))
 
+    def texts() -> Array:
+        entries = zip(series.astype(object).tolist(), series.notna().tolist(), strict=True)
+        return np.array([str(value) if present else "" for value, present in entries], dtype=object)
 
-def _series_texts(series: Any) -> Array:
-    present = series.notna().tolist()
-    values = series.astype(object).tolist()
-    return np.array([str(value) if valid else "" for value, valid in zip(values, present, strict=True)], dtype=object)
+    return Column(name, "date" if getattr(dtype, "kind", "O") == "M" else "text", texts)

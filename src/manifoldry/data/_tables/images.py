@@ -20,14 +20,9 @@ from manifoldry.data._tables.table import ReadOptions, Table, array_column
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Files of a folder that are read as images."""
 
-MAX_PIXELS = 10**8
-"""Maximum pixels of an image in its header: small files can unpack to much more."""
-
-BYTES_PER_PIXEL = 5
-"""Memory of a gray value or color: one byte when it is read, four as a feature."""
-
-GRAY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B", "F")
-"""Modes of Pillow for images without color."""
+MAX_PIXELS = 10**8  # maximum pixels of an image in its header: small files can unpack to much more
+BYTES_PER_PIXEL = 5  # memory of a gray value or color: one byte when it is read, four as a feature
+GRAY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B", "F")  # modes of Pillow for images without color
 
 
 @dataclass(frozen=True)
@@ -40,10 +35,7 @@ class ImageHeader:
 
 
 def read_images(source: Source, options: ReadOptions) -> Table:
-    """Return the table of all images in a folder and its subfolders, in the order of their names.
-
-    All images are resized to the most common size, or to ``key``, such as "32x32".
-    """
+    """Return the table of all images in a folder and its subfolders, resized to the most common size or to ``key``."""
     try:
         import PIL  # noqa: F401
     except ImportError:
@@ -164,22 +156,13 @@ def _check_broken(broken: Sequence[Path], folder: Path, count: int, options: Rea
     return [f"{message}; left out."]
 
 
-MAX_SIDE = 64
-"""Maximum height and width of a thumbnail in pixels: it is shown next to the pointer."""
-
-MAX_PICTURE_BYTES = 2**28
-"""Maximum bytes of all thumbnails of a table: a page could not hold more."""
-
-CHANNELS = 3
-"""Colors of a pixel: red, green, blue."""
+MAX_SIDE = 64  # maximum height and width of a thumbnail in pixels: it is shown next to the pointer
+MAX_PICTURE_BYTES = 2**28  # maximum bytes of all thumbnails of a table: a page could not hold more
+CHANNELS = 3  # colors of a pixel: red, green, blue
 
 
 def small_pictures(images: Array) -> Array | None:
-    """Return images as bytes, with every second, third, ... pixel of large ones; None if there are too many.
-
-    The shape is (n, height, width) or (n, height, width, 3). 8-bit integers stay as they are, other values are scaled
-    so that the largest is white.
-    """
+    """Return images (n, height, width[, 3]) as bytes, large ones with fewer pixels; None if there are too many."""
     n, height, width = images.shape[:3]
     step = -(-max(height, width) // MAX_SIDE)
     small = images[:, ::step, ::step]
@@ -189,5 +172,6 @@ def small_pictures(images: Array) -> Array | None:
         return np.ascontiguousarray(small)
     finite = small[np.isfinite(small)]
     low, high = (min(0.0, float(finite.min())), float(finite.max())) if finite.size else (0.0, 1.0)
+    # The largest value is white.
     unit = (np.nan_to_num(small.astype(np.float64), nan=low, posinf=high, neginf=low) - low) / ((high - low) or 1.0)
     return np.round(255 * unit).astype(np.uint8)

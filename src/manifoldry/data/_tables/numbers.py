@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,24 @@ import numpy as np
 from manifoldry._core.check import EXACT
 from manifoldry.data._tables.errors import counted
 
-LONGEST_AMOUNT = 400
-"""Maximum length of a text that is tried as a number."""
+LONGEST_AMOUNT = 400  # maximum length of a text that is tried as a number
 
-WAYS = (("", "."), ("", ","), (",", "."), (".", ","), ("'", "."), ("'", ","), (" ", "."), (" ", ","), ("_", "."))
-"""Ways to write numbers: thousands separator and decimal mark."""
+
+def _pattern(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Return the pattern of numbers with these separators."""
+    separator, point = re.escape(thousands), re.escape(decimal)
+    whole = rf"(?:\d{{1,3}}(?:{separator}\d{{3}})+|\d+)" if thousands else r"\d+"
+    return re.compile(rf"[+-]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+PATTERNS = {
+    (way[:-1], way[-1]): _pattern(way[:-1], way[-1]) for way in (".", ",", ",.", ".,", "'.", "',", " .", " ,", "_.")
+}
+"""Patterns of numbers by the way in which they are written: thousands separator and decimal mark."""
 
 NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE | re.ASCII)
 """A number with a decimal point."""
 
-DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *", re.ASCII)
-"""A number with a decimal comma."""
-
-INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-"""A whole number."""
 
 MISSING_WORDS = (
     *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaN", "nan", "-NaN", "-nan"),
@@ -40,19 +43,9 @@ SPELLINGS = str.maketrans({0x2019: "'", 0x066C: "'", 0x066B: ".", 0x2212: "-", 0
 CURRENCY = re.compile(r"^(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)$")
 """Currencies that are written as letters."""
 
-POINTS, COMMAS = (
-    re.compile(rf" *[+-]?\d{{1,3}}(?:(?:{t}\d{{3}})+{d}\d+|(?:{t}\d{{3}}){{2,}}) *", re.ASCII)
-    for t, d in ((r"\.", ","), (",", r"\."))
-)
-"""Numbers whose thousands are certainly separated by points, and by commas."""
 
-
-@dataclass(frozen=True)
-class Amount:
-    """A number as it is written: sign, digits and separators in ASCII, and its currency or percent sign or ""."""
-
-    digits: str
-    unit: str
+Amount = tuple[str, str]
+"""A number as it is written: sign, digits and separators in ASCII, and its currency or percent sign or ""."""
 
 
 def amount_of(text: str) -> Amount | None:
@@ -67,7 +60,7 @@ def amount_of(text: str) -> Amount | None:
     if digits.startswith("(") and digits.endswith(")"):
         digits = f"-{digits[1:-1].strip()}"  # the notation of accountants
     digits = re.sub(r"^([+-]) +", r"\1", digits)
-    return Amount(digits, unit) if any(fits(digits, way) for way in WAYS) else None
+    return (digits, unit) if any(pattern.fullmatch(digits) for pattern in PATTERNS.values()) else None
 
 
 def _plain_letter(letter: str) -> str:
@@ -82,14 +75,6 @@ def _plain_letter(letter: str) -> str:
     return unicodedata.normalize("NFKC", letter) if unicodedata.east_asian_width(letter) == "F" else letter
 
 
-def _pattern(thousands: str, decimal: str) -> re.Pattern[str]:
-    """Return the pattern of numbers with these separators."""
-    separator = re.escape(thousands)
-    whole = rf"(?:\d{{1,3}}(?:{separator}\d{{3}})+|\d+)" if thousands else r"\d+"
-    point = re.escape(decimal)
-    return re.compile(rf"[+-]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-
-
 def is_number(field: str, decimal: str) -> bool:
     """Tell whether a field is a number with the decimal mark of the file."""
     return bool(NUMBER.fullmatch(field.replace(",", ".") if decimal == "," else field))
@@ -100,18 +85,7 @@ def plain_number(digits: str, thousands: str, decimal: str) -> str:
     return (digits.replace(thousands, "") if thousands else digits).replace(decimal, ".").removeprefix("+")
 
 
-PATTERNS = {way: _pattern(*way) for way in WAYS}
-"""Patterns of numbers by the way in which they are written."""
-
-
-def fits(digits: str, way: tuple[str, str]) -> bool:
-    """Tell whether a number is written in some way."""
-    return bool(PATTERNS[way].fullmatch(digits))
-
-
-MAX_COLLAPSE = 0.01
-"""Spacing of numbers in double precision, relative to the spread of integers, above which they are an error. Above one
-percent of it, a fit warns that distances are rounded."""
+MAX_COLLAPSE = 0.01  # rounding of integers, relative to their spread, above which they are an error
 
 
 def collapsed_integers(name: str, values: Any) -> str:

@@ -36,18 +36,17 @@ def preparation(
     -------
     list of (str, transformer)
         Steps for `sklearn.pipeline.Pipeline` before an estimator; empty if there is nothing to do.
-
-    Examples
-    --------
-    >>> [name for name, _ in preparation("standard", pca=10)]
-    ['scale', 'pca']
     """
     check.choice("scale", scale, get_args(Scale))
     if pca is not None:
         pca = check.integer("pca", pca, 1)
     if X is not None:
         _check_steps(scale, pca, X)
-    steps = [("impute", _imputer())] if impute else []
+    steps: list[tuple[str, Any]] = []
+    if impute:
+        from sklearn.impute import SimpleImputer
+
+        steps.append(("impute", SimpleImputer(strategy="median")))
     if scale != "none":
         steps.append(("scale", _scaler(scale, sparse=hasattr(X, "tocsr"))))
     if pca is not None:
@@ -55,12 +54,6 @@ def preparation(
 
         steps.append(("pca", PCA(n_components=pca, random_state=random_state)))
     return steps
-
-
-def _imputer() -> Any:
-    from sklearn.impute import SimpleImputer
-
-    return SimpleImputer(strategy="median")
 
 
 def _scaler(scale: str, *, sparse: bool) -> Any:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
 
-from manifoldry._core.values import Array, IntArray
+from manifoldry._core.values import IntArray
 from manifoldry.data._tables.errors import UnreadableError
 
-TEXT_CHUNK = 2**21
-"""Bytes that are read and checked together."""
-
-MOST_QUOTED_BYTES = 2**22
-"""Maximum number of bytes between two quotes; a longer text of several lines is regarded as an unclosed quote."""
-
-MOST_QUOTED_LINES = 10
-"""Lines of a quoted field above which there is a remark: texts in tables rarely have more."""
-
-MIN_SWALLOWED_ROWS = 3
-"""Lines within quotes, each with as many delimiters as a row, above which they are regarded as rows. Prose rarely has
-two or more delimiters on each of three lines; for two columns `MOST_QUOTED_LINES` are needed."""
+TEXT_CHUNK = 2**21  # bytes that are read and checked together
+MOST_QUOTED_BYTES = 2**22  # a longer text of several lines is regarded as an unclosed quote
+MOST_QUOTED_LINES = 10  # lines of a quoted field above which there is a remark: texts in tables rarely have more
+MIN_SWALLOWED_ROWS = 3  # quoted lines with the delimiters of a row that are regarded as rows: prose rarely has them
 
 QUOTE, NEWLINE, RETURN = b'"', b"\n", b"\r"
 
 
-class WholeRows(io.RawIOBase):
+class QuoteChecker(io.RawIOBase):
     """A text file that raises an error for quotes that are never closed, or that contain complete rows.
 
     As in Arrow and in the csv module, a quote opens a field only where a field begins: an inch sign within a field is
@@ -60,14 +53,12 @@ class WholeRows(io.RawIOBase):
             yield block + rest
 
     def _chunk(self) -> bytes:
-        data = self.file.read(TEXT_CHUNK) or b""
-        if self._decoder is None:
-            return data
-        text = self._decoder.decode(data, final=not data)
-        while data and not text:
-            data = self.file.read(TEXT_CHUNK) or b""
-            text = self._decoder.decode(data, final=not data)
-        return text.encode("utf-8", errors="replace")
+        while data := self.file.read(TEXT_CHUNK) or b"":
+            if self._decoder is None:
+                return data
+            if text := self._decoder.decode(data):
+                return text.encode("utf-8", errors="replace")
+        return b"" if self._decoder is None else self._decoder.decode(b"", final=True).encode("utf-8", errors="replace")
 
     def _split(self, data: bytes, *, last: bool = False) -> tuple[bytes, bytes]:
         """Return the complete rows at the beginning of bytes, and the rest."""
@@ -93,11 +84,11 @@ class WholeRows(io.RawIOBase):
 
     def _check_quotes(self, body: bytes, opens: IntArray, closes: IntArray) -> None:
         """Raise an error for quoted fields that contain complete rows; add a remark for those of many lines."""
-        ends = _newlines(body)
+        ends = np.flatnonzero(np.frombuffer(body, np.uint8) == (NEWLINE if NEWLINE in body else RETURN)[0])
         count = np.searchsorted(ends, closes) - np.searchsorted(ends, opens)
         for i in np.flatnonzero(count):
             first = self._line + int(np.searchsorted(ends, opens[i]))
-            lines = f"lines {first} to {first + int(count[i])}"
+            last = first + int(count[i])
             start = body.find(NEWLINE, int(opens[i])) + 1
             end = body.find(NEWLINE, int(closes[i]))
             within = body[start : end if end >= 0 else len(body)].split(NEWLINE)
@@ -105,12 +96,12 @@ class WholeRows(io.RawIOBase):
             enough = MIN_SWALLOWED_ROWS if self.width > 2 else MOST_QUOTED_LINES
             if rows and count[i] >= enough:
                 raise UnreadableError(
-                    f"{self.name}: the quote opened in line {first} is closed in line {first + int(count[i])}, and the "
-                    "lines between look like rows of the table; close or remove the quote."
+                    f"{self.name}: the quote opened in line {first} is closed in line {last}, and the lines "
+                    "between look like rows of the table; close or remove the quote."
                 )
             if count[i] > MOST_QUOTED_LINES and len(self.remarks) < MIN_SWALLOWED_ROWS:
                 self.remarks.append(
-                    f"One quoted field spans {lines}; if these are several rows, a quote is not closed."
+                    f"One quoted field spans lines {first} to {last}; if these are several rows, a quote is not closed."
                 )
 
     def readable(self) -> bool:
@@ -136,12 +127,9 @@ class WholeRows(io.RawIOBase):
 
 
 def quoted_fields(body: bytes, delimiter: bytes) -> tuple[IntArray, IntArray, int]:
-    """Return where quoted fields begin and end in bytes with quotes, and where an unclosed one begins (or -1).
-
-    The bytes begin with a row. Usually quotes alternately open and close, a doubled one within a field closes and
-    opens, and every opening quote is at the beginning of a field or directly after a closing one. Otherwise quotes are
-    followed one by one.
-    """
+    """Return where quoted fields begin and end in bytes with quotes, and where an unclosed one begins (or -1)."""
+    # Usually quotes alternately open and close, a doubled one within a field closes and opens, and every opening quote
+    # is at the beginning of a field or directly after a closing one. Otherwise quotes are followed one by one.
     text = np.frombuffer(body, np.uint8)
     quotes = np.flatnonzero(text == QUOTE[0])
     firsts = quotes[::2]
@@ -156,23 +144,11 @@ def quoted_fields(body: bytes, delimiter: bytes) -> tuple[IntArray, IntArray, in
 
 def _followed(body: bytes, delimiter: bytes) -> tuple[IntArray, IntArray, int]:
     """Return the same, following the quotes one by one."""
-    starts = (delimiter, NEWLINE, RETURN, b"")
-    opens: list[int] = []
-    closes: list[int] = []
-    position = 0
-    while (begin := body.find(QUOTE, position)) >= 0:
-        if body[max(0, begin - 1) : begin] not in starts:
-            position = begin + 1
-            continue
-        end = body.find(QUOTE, begin + 1)
-        while end >= 0 and body[end + 1 : end + 2] == QUOTE:
-            end = body.find(QUOTE, end + 2)
-        if end < 0:
-            return np.array(opens, dtype=np.int64), np.array(closes, dtype=np.int64), begin
-        opens.append(begin)
-        closes.append(end)
-        position = end + 1
-    return np.array(opens, dtype=np.int64), np.array(closes, dtype=np.int64), -1
+    field = re.compile(rb'(?<![^%b\n\r])"[^"]*(?:""[^"]*)*("?)' % re.escape(delimiter))
+    ends = [(match.start(), match.start(1), match[1]) for match in field.finditer(body)]
+    unclosed = ends.pop()[0] if ends and not ends[-1][2] else -1
+    opens, closes = (np.array([pair[i] for pair in ends], dtype=np.int64) for i in (0, 1))
+    return opens, closes, unclosed
 
 
 def _last_row(body: bytes, opens: IntArray, closes: IntArray, unclosed: int) -> int:
@@ -184,11 +160,6 @@ def _last_row(body: bytes, opens: IntArray, closes: IntArray, unclosed: int) -> 
             return cut + 1
         end = int(opens[i])
     return 0
-
-
-def _newlines(body: bytes) -> IntArray:
-    text: Array = np.frombuffer(body, np.uint8)
-    return np.flatnonzero(text == (NEWLINE if NEWLINE in body else RETURN)[0])
 
 
 def _lines(body: bytes) -> int:

@@ -9,17 +9,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 from manifoldry._core import check
-from manifoldry._core.values import Array
 from manifoldry.data import datasets
+from manifoldry.data._tables.arrays import extra_columns
 from manifoldry.data._tables.assemble import Matrix, matrix_table
-from manifoldry.data._tables.errors import near_or_all, refusing
+from manifoldry.data._tables.errors import reading_errors, similar_names
 from manifoldry.data._tables.images import small_pictures
 from manifoldry.data._tables.source import FORMATS, STANDARD_INPUT, find_format, find_source, is_there
-from manifoldry.data._tables.table import Column, Missing, ReadOptions, Table, array_column, as_texts
-from manifoldry.data.datasets import Dataset
+from manifoldry.data._tables.table import Missing, ReadOptions, Table, as_texts
 
 READERS = {
     "csv": ("delimited", "read_delimited"),
@@ -34,15 +31,9 @@ READERS = {
 }
 """Module and function that read a format, imported when needed, because each needs its own libraries."""
 
-MIN_FULL_SHARE = 1 / 3
-"""Share of nonzero entries above which a sparse matrix becomes an array: that takes at most twice the memory, and
-comparing rows is 5 to 8 times as fast (8,617 x 500 counts, 60 % of them nonzero)."""
-
-MAX_FILLED_ENTRIES = 250_000_000
-"""2 GB in double precision, a fixed number so that a file is read in the same way on every machine."""
-
-SEQUENCES = ("color", "features", "drop")
-"""Options that hold several names."""
+MIN_FULL_SHARE = 1 / 3  # nonzero entries above which an array takes twice the memory, and is 5 times as fast
+MAX_FILLED_ENTRIES = 250_000_000  # 2 GB in double precision, fixed so that every machine reads a file in the same way
+SEQUENCES = ("color", "features", "drop")  # options that hold several names
 
 
 def read_table(source: str | os.PathLike[str], options: ReadOptions | None = None, **settings: Any) -> Table:
@@ -85,23 +76,18 @@ def read_table(source: str | os.PathLike[str], options: ReadOptions | None = Non
     if options.format == "dataset" or (name != STANDARD_INPUT and not is_there(source)):
         dataset = find_dataset(name)
         if dataset is not None:
-            with refusing(name, FORMATS["dataset"]):
+            with reading_errors(name, FORMATS["dataset"]):
                 return read_dataset(dataset, options)
-        similar = near_dataset(name)
+        similar = similar_dataset(name)
         if similar is not None or options.format == "dataset":
             hint = f"did you mean {similar!r}?" if similar else f"there are {', '.join(known_datasets())}."
             raise FileNotFoundError(f"There is no file and no built-in data set {name!r}; {hint}")
     opened = find_source(source)
-    with refusing(opened.name, FORMATS.get(options.format or "", "a table")):
+    with reading_errors(opened.name, FORMATS.get(options.format or "", "a table")):
         format_name = find_format(opened, options.format)
     module, function = READERS[format_name]
-    with refusing(opened.name, FORMATS[format_name]):
+    with reading_errors(opened.name, FORMATS[format_name]):
         table: Table = getattr(importlib.import_module(f"manifoldry.data._tables.{module}"), function)(opened, options)
-    return _dense_where_full(table)
-
-
-def _dense_where_full(table: Table) -> Table:
-    """Return a table with dense features if the sparse ones have many nonzero entries."""
     X = table.X
     entries = X.shape[0] * X.shape[1]
     if not hasattr(X, "tocsr") or X.nnz < MIN_FULL_SHARE * entries or entries > MAX_FILLED_ENTRIES:
@@ -115,7 +101,7 @@ def _options(options: ReadOptions | None, settings: dict[str, Any]) -> ReadOptio
     fields = list(ReadOptions.__dataclass_fields__)
     for word in settings:
         if word not in fields:
-            raise TypeError(f"read_table() has no option {word!r}; {near_or_all(word, fields)}")
+            raise TypeError(f"read_table() has no option {word!r}; {similar_names(word, fields)}")
     for word in SEQUENCES:
         if isinstance(settings.get(word), str):
             settings[word] = (settings[word],)
@@ -153,7 +139,7 @@ def find_dataset(name: str) -> str | None:
     return plain if plain in known_datasets() else None
 
 
-def near_dataset(name: str) -> str | None:
+def similar_dataset(name: str) -> str | None:
     """Return the data set with the most similar name; None if no name is similar, or if the word has a suffix."""
     if Path(name).suffix or Path(name).name != name:
         return None
@@ -165,38 +151,14 @@ def read_dataset(name: str, options: ReadOptions) -> Table:
     dataset = datasets.GENERATORS[name](random_state=0) if name in datasets.GENERATORS else datasets.load(name)
     n, d = dataset.X.shape
     names = dataset.extras.get("features")
+    arrays = {"label": dataset.labels, "truth": dataset.truth, "parameter": dataset.parameters}
+    arrays |= {key: array for key, array in dataset.extras.items() if array.shape == (n,) or key == "names"}
+    shape = IMAGE_SHAPES.get(name, (0, 0))
     matrix = Matrix(
         dataset.X,
         names=[str(word) for word in as_texts(names)] if names is not None and len(names) == d else None,
-        extra=_extra_columns(dataset, n),
+        extra=extra_columns({key: array for key, array in arrays.items() if array is not None}, n),
         label="label" if dataset.labels is not None else None,
-        thumbnails=_thumbnails(dataset, name),
+        thumbnails=small_pictures(dataset.X.reshape(-1, *shape)) if shape[0] * shape[1] == d else None,
     )
     return matrix_table(matrix, options, name)
-
-
-def _extra_columns(dataset: Dataset, n: int) -> list[Column]:
-    columns = []
-    if dataset.labels is not None:
-        columns.append(array_column("label", with_names(dataset.labels, dataset.extras.get("names"))))
-    for word, several in (("truth", dataset.truth), ("parameter", dataset.parameters)):
-        if several is not None:
-            columns += [array_column(f"{word}_{j}", several[:, j]) for j in range(several.shape[1])]
-    columns += [array_column(key, array) for key, array in dataset.extras.items() if array.shape == (n,)]
-    return columns
-
-
-def with_names(labels: Array, names: Array | None) -> Array:
-    """Return the names of classes instead of their numbers, if each has a name."""
-    if names is None or names.ndim != 1 or labels.dtype.kind not in "iu" or names.dtype.kind not in "USO":
-        return labels
-    if len(labels) == 0 or labels.min() < 0 or labels.max() >= len(names):
-        return labels
-    return np.asarray(as_texts(names)[labels])
-
-
-def _thumbnails(dataset: Dataset, name: str) -> Array | None:
-    shape = IMAGE_SHAPES.get(name)
-    if shape is None or shape[0] * shape[1] != dataset.X.shape[1]:
-        return None
-    return small_pictures(dataset.X.reshape(-1, *shape))

@@ -11,46 +11,32 @@ from itertools import pairwise
 from typing import Literal
 
 from manifoldry.data._tables.errors import UnreadableError, listed
-from manifoldry.data._tables.numbers import (
-    COMMAS,
-    DECIMAL_COMMA,
-    INTEGER,
-    LONGEST_AMOUNT,
-    MISSING_WORDS,
-    NUMBER,
-    POINTS,
-    amount_of,
-    is_number,
-)
+from manifoldry.data._tables.numbers import LONGEST_AMOUNT, MISSING_WORDS, NUMBER, amount_of, is_number
 from manifoldry.data._tables.quotes import MOST_QUOTED_LINES
 from manifoldry.data._tables.source import Source
 from manifoldry.data._tables.table import ReadOptions
 
-HEAD_BYTES = 2**20
-"""Bytes of the beginning that are examined: a few thousand lines of usual files."""
+DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *", re.ASCII)  # a number with a decimal comma
+INTEGER = re.compile(r"[+-]?\d+", re.ASCII)  # a whole number
+POINTS, COMMAS = (
+    re.compile(rf" *[+-]?\d{{1,3}}(?:(?:{t}\d{{3}})+{d}\d+|(?:{t}\d{{3}}){{2,}}) *", re.ASCII)
+    for t, d in ((r"\.", ","), (",", r"\."))
+)
+"""Numbers whose thousands are certainly separated by points, and by commas."""
 
-WHOLE_LINES, LONGEST_HEAD = 3, 2**26
-"""Lines that are examined even if they are longer, such as the names of 60,000 genes; and the maximum bytes."""
-
-HEAD_LINES = 200
-"""Lines of the beginning that are split into fields."""
-
-DELIMITERS = ("\t", ";", "|", ",", " ")
-"""Separators of fields, the rarest within fields first; a blank means any white space."""
+HEAD_BYTES = 2**20  # bytes of the beginning that are examined: a few thousand lines of usual files
+WHOLE_LINES, LONGEST_HEAD = 3, 2**26  # lines that are examined whatever their length, up to this many bytes
+HEAD_LINES = 200  # lines of the beginning that are split into fields
+DELIMITERS = ("\t", ";", "|", ",", " ")  # the rarest within fields first; a blank means any white space
 
 DELIMITER_WORDS = dict(
     zip(("tab", "\\t", "comma", "semicolon", "pipe", "space", "whitespace"), "\t\t,;|  ", strict=True)
 )
 """Words for delimiters that are hard to type at a terminal."""
 
-WORD = re.compile(r"(?!(?:true|false|inf|infinity)$)[^\W\d_]", re.IGNORECASE)
-"""The beginning of a text that is neither a number nor a date nor a boolean."""
-
-GROUPED = re.compile(r" *[+-]?\d{1,3}(?:\.\d{3})+ *", re.ASCII)
-"""A number with a point that may separate thousands."""
-
-UNDEFINED_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
-"""Bytes that are undefined in Windows-1252; a file with them is read as Latin-1."""
+WORD = re.compile(r"(?!(?:true|false|inf|infinity)$)[^\W\d_]", re.IGNORECASE)  # no number, date or boolean
+GROUPED = re.compile(r" *[+-]?\d{1,3}(?:\.\d{3})+ *", re.ASCII)  # a number with a point that may separate thousands
+UNDEFINED_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # not in Windows-1252
 
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Byte order marks and their encodings."""
@@ -72,12 +58,24 @@ class Dialect:
     bytes_per_row: float
     remarks: tuple[str, ...]  # what may surprise the user
 
+    @property
+    def separator(self) -> str:
+        """The delimiter after white space between fields was replaced by one tab."""
+        return "\t" if self.delimiter == " " else self.delimiter
+
+    @property
+    def arrow_encoding(self) -> str:
+        """The encoding of the bytes that Arrow reads: UTF-16 is converted before."""
+        return self.encoding if self.encoding in ("cp1252", "latin-1") else "utf8"
+
 
 def sniff(source: Source, options: ReadOptions) -> Dialect:
     """Detect how a text file is written, as far as the options do not say."""
     head, goes_on = _head(source)
     encoding, remarks = find_encoding(head, source.name)
-    text = _whole_lines(head, encoding, goes_on=goes_on)
+    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
+    if goes_on and (cut := text.rfind("\n")) > 0:
+        text = text[: cut + 1]
     if not text.strip():
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
     lines: Sequence[str] = re.split(r"\r\n|\r|\n", text)  # splitlines() splits at more characters
@@ -149,12 +147,6 @@ def _head(source: Source) -> tuple[bytes, bool]:
         return bytes(head), bool(file.read(1))
 
 
-def _whole_lines(head: bytes, encoding: str, *, goes_on: bool) -> str:
-    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
-    cut = text.rfind("\n")
-    return text[: cut + 1] if goes_on and cut > 0 else text
-
-
 def _delimiter(given: str | None, lines: Sequence[str], source: Source, options: ReadOptions) -> str:
     if given is not None:
         delimiter = DELIMITER_WORDS.get(given, given)
@@ -197,12 +189,9 @@ def _split(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], list[
 
 
 def _without_comments(lines: Sequence[str], delimiter: str) -> tuple[int, Sequence[str]]:
-    """Return the number of comments at the beginning, and the other lines.
-
-    The last comment is the header if it has as many fields as the next line, with or without its hash.
-    """
+    """Return the number of comments at the beginning, and the other lines."""
     count = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    if 0 < count < len(lines):
+    if 0 < count < len(lines):  # the last comment is the header if it has as many fields as the next line
         width = len(_first_row(lines[count], delimiter))
         for header in (lines[count - 1][1:].strip(), lines[count - 1]):
             if len(_first_row(header, delimiter)) == width > 1 and not header.startswith(delimiter):
@@ -232,9 +221,8 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> Literal[".", ","]
 
 def _has_point(field: str) -> bool:
     """Tell whether a number has a decimal point, or commas as thousands separators."""
-    if COMMAS.fullmatch(field):
-        return True
-    return "." in field and bool(NUMBER.fullmatch(field)) and not GROUPED.fullmatch(field)
+    pointed = "." in field and NUMBER.fullmatch(field) and not GROUPED.fullmatch(field)
+    return bool(pointed or COMMAS.fullmatch(field))
 
 
 def _kinds(rows: Sequence[Sequence[str]], width: int, decimal: str) -> tuple[str, ...]:
@@ -252,22 +240,13 @@ def _kinds(rows: Sequence[Sequence[str]], width: int, decimal: str) -> tuple[str
     return tuple(kinds)
 
 
-LONGEST_NUMBER = 20
-"""Maximum number of characters of a whole number that names a column."""
-
-YEARS = (1500, 2200)
-"""Whole numbers that are years."""
-
-NO_NAME = re.compile(r"[\d.,+\- ]*")
-"""What names no column, such as an amount with points and commas."""
+LONGEST_NUMBER = 20  # maximum number of characters of a whole number that names a column
+YEARS = (1500, 2200)  # whole numbers that are years
+NO_NAME = re.compile(r"[\d.,+\- ]*")  # what names no column, such as an amount with points and commas
 
 
 def looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
-    """Tell whether the first row holds names.
-
-    It does if a word is above numbers, if it counts the columns from 0 or 1, as programs without names do, or if it
-    holds no numbers.
-    """
+    """Tell whether the first row holds names."""
     first, body = rows[0], rows[1:]
     if body and len(body[0]) == len(first) + 1 > 2:
         return True  # names of columns, and none for the names of rows
@@ -279,8 +258,9 @@ def looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
         below = [row[j] for row in body if j < len(row) and row[j].strip() not in MISSING_WORDS]
         if word and below and all(is_number(field, decimal) for field in below):
             return True
+    # Programs without names count the columns from 0 or 1.
     counting = [field.strip() for field, number in zip(first, numbers, strict=True) if number]
-    if len(counting) > 2 and counting in _countings(len(counting)):
+    if len(counting) > 2 and counting in ([str(j + k) for j in range(len(counting))] for k in (0, 1)):
         return True
     if _numbers_above(rows, decimal) == "ascending":
         return True
@@ -288,10 +268,7 @@ def looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
 
 
 def _numbers_above(rows: Sequence[Sequence[str]], decimal: str) -> str:
-    """Return "ascending" or "other" if the first row holds integers and the rows below other kinds of numbers.
-
-    That is: integers above fractions, or years in equal steps above numbers that are not years.
-    """
+    """Return "ascending" or "other" if the first row holds integers above fractions, or years in equal steps."""
     first, body = rows[0], rows[1:]
     columns = [j for j, field in enumerate(first) if INTEGER.fullmatch(field.strip()) and len(field) <= LONGEST_NUMBER]
     numbers = [int(first[j]) for j in columns]
@@ -317,10 +294,6 @@ def on_first_line(rows: Sequence[Sequence[str]], decimal: str, *, header: bool) 
     shown = listed([field.strip() for field in rows[0]], 4)
     what, other, option = ("names of columns", "a row", "False") if header else ("a row", "names of columns", "True")
     return [f"The first line ({shown}) was read as {what}; header={option} reads it as {other}."]
-
-
-def _countings(length: int) -> tuple[list[str], list[str]]:
-    return [str(j) for j in range(length)], [str(j + 1) for j in range(length)]
 
 
 def column_names(rows: Sequence[Sequence[str]], *, header: bool) -> tuple[str, ...]:

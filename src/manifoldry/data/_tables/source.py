@@ -12,16 +12,11 @@ from typing import IO, Any
 
 from manifoldry._core import check
 from manifoldry._core.memory import available_memory
-from manifoldry.data._tables.errors import UnreadableError, near_or_all, sized
+from manifoldry.data._tables.errors import UnreadableError, similar_names, sized
 
-STANDARD_INPUT = "-"
-"""The name of standard input."""
-
-GZIP_MAGIC = b"\x1f\x8b"
-"""First bytes of a gzip file."""
-
-MEMORY_SHARE = 0.5
-"""Share of the free memory that the bytes of a stream may take; parsing them needs the rest."""
+STANDARD_INPUT = "-"  # the name of standard input
+GZIP_MAGIC = b"\x1f\x8b"  # first bytes of a gzip file
+MEMORY_SHARE = 0.5  # share of the free memory that the bytes of a stream may take; parsing them needs the rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +92,9 @@ class BoundedReader(io.RawIOBase):
 def find_source(given: str | os.PathLike[str]) -> Source:
     """Return the source of a name: standard input, a file or a folder. The error for a missing one suggests names."""
     if os.fspath(given) == STANDARD_INPUT:
-        return _standard_input()
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UnreadableError("Standard input is empty; name a file, or pipe one in: command | manifoldry ... -")
+        return Source("standard input", content=_bounded_bytes(sys.stdin.buffer, "standard input"))
     path = Path(given)
     if not is_there(given):
         raise FileNotFoundError(_not_there(path))
@@ -115,13 +112,6 @@ def is_there(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _standard_input() -> Source:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UnreadableError("Standard input is empty; name a file, or pipe one in: command | manifoldry ... -")
-    content = _bounded_bytes(sys.stdin.buffer, "standard input")
-    return Source("standard input", content=content)
-
-
 def _bounded_bytes(file: IO[bytes], name: str) -> bytes:
     limit = int(MEMORY_SHARE * available_memory())
     content = file.read(limit + 1)
@@ -137,7 +127,7 @@ def _not_there(path: Path) -> str:
     if not folder.is_dir():
         return f"There is no folder {str(folder)!r}, so no file {path.name!r} in it."
     names = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
-    hint = near_or_all(path.name, names)
+    hint = similar_names(path.name, names)
     where = "here" if str(folder) == "." else f"in {str(folder)!r}"
     return f"There is no file {path.name!r} {where}" + (f"; {hint}" if hint.startswith("did") else ".")
 
@@ -157,22 +147,12 @@ FORMATS = {
 """Names of formats in options, and descriptions for messages."""
 
 SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".txt": "csv",
-    ".dat": "csv",
-    ".data": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".mtx": "mtx",
-    ".mm": "mtx",
-    ".h5ad": "h5ad",
+    **dict.fromkeys((".csv", ".txt", ".dat", ".data"), "csv"),
+    **dict.fromkeys((".tsv", ".tab"), "tsv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".mtx", ".mm"), "mtx"),
+    **{".npy": "npy", ".npz": "npz", ".h5ad": "h5ad"},
 }
 """Formats by the last suffix of a name, without ``.gz``."""
 
@@ -188,49 +168,42 @@ MAGIC = {
 }
 """Formats by the first bytes of a file; text has no marker."""
 
-STRANGERS = {
-    b"\x89PNG": "one image; name the folder that holds all of them",
-    b"\xff\xd8\xff": "one image; name the folder that holds all of them",
-    b"GIF8": "one image; name the folder that holds all of them",
-    b"\xd0\xcf\x11\xe0": "an Excel workbook; save the sheet as CSV",
-    b"\x80\x04": "a pickle, which is never opened, because it may run any program; save the array with numpy.save",
-    b"\x80\x05": "a pickle, which is never opened, because it may run any program; save the array with numpy.save",
+IMAGE = "one image; name the folder that holds all of them"
+EXCEL = "an Excel workbook; save the sheet as CSV"
+PICKLE = "a pickle, which is never opened, because it may run any program; save the array with numpy.save"
+MATLAB = "a MATLAB file; load it with scipy.io.loadmat and save the array with numpy.save"
+WEB_PAGE = "a page; save its table as CSV"
+
+OTHER_MAGIC = {
+    **dict.fromkeys((b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), IMAGE),
+    **dict.fromkeys((b"\x80\x04", b"\x80\x05"), PICKLE),
+    **dict.fromkeys((b"@relation", b"@RELATION"), "an ARFF file; save its table as CSV"),
+    **dict.fromkeys((b"<!DOCTYPE", b"<html"), WEB_PAGE),
+    b"\xd0\xcf\x11\xe0": EXCEL,
     b"BZh": "compressed with bzip2; unpack it first",
     b"\xfd7zXZ": "compressed with xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
     b"%PDF": "a PDF document; save its table as CSV",
     b"FEA1": "a Feather file of version 1; save it again with a newer pyarrow",
-    b"MATLAB": "a MATLAB file; load it with scipy.io.loadmat and save the array with numpy.save",
+    b"MATLAB": MATLAB,
     b"version https://git-lfs": "a pointer of Git LFS in place of the file; fetch it with git lfs pull",
-    b"@relation": "an ARFF file; save its table as CSV",
-    b"@RELATION": "an ARFF file; save its table as CSV",
-    b"<!DOCTYPE": "a page; save its table as CSV",
-    b"<html": "a page; save its table as CSV",
     b"SQLite": "a database; export a table as CSV",
 }
 """Other kinds of files by their first bytes, and what to do."""
 
-STRANGE_SUFFIXES = {
-    ".xlsx": "an Excel workbook; save the sheet as CSV",
-    ".xls": "an Excel workbook; save the sheet as CSV",
+OTHER_SUFFIXES = {
+    **{".xlsx": EXCEL, ".xls": EXCEL, ".pkl": PICKLE, ".pickle": PICKLE, ".mat": MATLAB, ".html": WEB_PAGE},
     ".ods": "a spreadsheet; save the sheet as CSV",
-    ".pkl": "a pickle, which is never opened, because it may run any program; save the array with numpy.save",
-    ".pickle": "a pickle, which is never opened, because it may run any program; save the array with numpy.save",
     ".json": "JSON; save the rows as CSV or Parquet",
     ".zip": "an archive; unpack it first",
     ".rds": "a file of R; write it with write.csv",
-    ".mat": "a MATLAB file; load it with scipy.io.loadmat and save the array with numpy.save",
     ".loom": "a Loom file; convert it with anndata's read_loom and write_h5ad",
     ".mfy": "a fitted model; rows are needed here",
-    ".html": "a page; save its table as CSV",
 }
 """Other kinds of files by their suffix, and what to do."""
 
-UNPACKED = ("csv", "tsv", "mtx")
-"""Formats that are also read from gzip files."""
-
-MAGIC_BYTES = 24
-"""Bytes that distinguish the formats."""
+UNPACKED = ("csv", "tsv", "mtx")  # formats that are also read from gzip files
+MAGIC_BYTES = 24  # bytes that distinguish the formats
 
 
 def find_format(source: Source, given: str | None) -> str:
@@ -261,9 +234,16 @@ def _agreed(source: Source) -> str:
     """Return the format that name and first bytes agree on."""
     named = next((suffix for suffix in reversed(source.suffixes) if suffix != ".gz"), "")
     by_name = SUFFIXES.get(named)
-    by_bytes = _by_bytes(source)
-    if by_name is None and named in STRANGE_SUFFIXES:
-        raise UnreadableError(f"{source.name} is {STRANGE_SUFFIXES[named]}.")
+    head = source.head(MAGIC_BYTES)
+    if head.startswith(GZIP_MAGIC):
+        with source.unpacked() as file:
+            head = file.read(MAGIC_BYTES) or b""
+    for magic, what in OTHER_MAGIC.items():
+        if head.startswith(magic):
+            raise UnreadableError(f"{source.name} is {what}.")
+    by_bytes = next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), "csv")
+    if by_name is None and named in OTHER_SUFFIXES:
+        raise UnreadableError(f"{source.name} is {OTHER_SUFFIXES[named]}.")
     if by_name is None or by_name == by_bytes or (by_name == "tsv" and by_bytes == "csv"):
         return by_name or by_bytes
     if by_bytes == "mtx" and named in (".txt", ".dat"):
@@ -277,14 +257,3 @@ def _agreed(source: Source) -> str:
         f"{source.name} is named like {FORMATS[by_name]}, but its bytes are those of {FORMATS[by_bytes]}; rename it, "
         f"or pass format={by_bytes!r}."
     )
-
-
-def _by_bytes(source: Source) -> str:
-    head = source.head(MAGIC_BYTES)
-    if head.startswith(GZIP_MAGIC):
-        with source.unpacked() as file:
-            head = file.read(MAGIC_BYTES) or b""
-    for magic, what in STRANGERS.items():
-        if head.startswith(magic):
-            raise UnreadableError(f"{source.name} is {what}.")
-    return next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), "csv")

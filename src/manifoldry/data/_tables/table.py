@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry._core.values import Array, FloatArray
-from manifoldry.data._tables.errors import UnreadableError, counted, listed, near_or_all
+from manifoldry._core.values import Array
+from manifoldry.data._tables.errors import UnreadableError, counted, listed, similar_names
 
 Missing = Literal["refuse", "drop", "impute", "keep"]
 """Treatment of missing values: an error with counts, rows left out, or NaN for an imputer or for the method."""
@@ -158,8 +158,8 @@ class Column:
         if values.dtype.kind in "iu" or values.dtype == object:
             return values
         if values.dtype.kind == "f":
-            whole = np.isfinite(values).all() and bool((values == np.round(values)).all())
-            return values.astype(np.int64) if whole and bool((abs(values) < 2**53).all()) else _texts(values)
+            integers = np.isfinite(values).all() and bool((values == np.round(values)).all())
+            return values.astype(np.int64) if integers and bool((abs(values) < 2**53).all()) else _texts(values)
         return _texts(values)
 
     def plain(self) -> Array:
@@ -169,14 +169,11 @@ class Column:
                 f"Column {self.name!r} holds vectors, which cannot color rows; name a column of numbers or text."
             )
         values = self.load()
-        return values if values.dtype == object else as_double(values)
-
-
-def as_double(values: Array) -> FloatArray:
-    """Return numbers in double precision, infinite ones as missing."""
-    numbers = values.astype(np.float64)
-    numbers[~np.isfinite(numbers)] = np.nan
-    return numbers
+        if values.dtype == object:
+            return values
+        numbers = values.astype(np.float64)
+        numbers[~np.isfinite(numbers)] = np.nan  # infinite values have no color
+        return numbers
 
 
 def _texts(values: Array) -> Array:
@@ -204,22 +201,17 @@ def _text(value: object) -> str:
     return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
 
 
-ID_NAME = re.compile(
-    r"(?:.*[_ .-])?(?:id|uid|uuid|guid|barcode)|index|unnamed: 0|row|row[_ .]?(?:id|names?|numbers?)", re.IGNORECASE
+ID_NAMES = (
+    re.compile(
+        r"(?:.*[_ .-])?(?:id|uid|uuid|guid|barcode)|index|unnamed: 0|row|row[_ .]?(?:id|names?|numbers?)", re.IGNORECASE
+    ),
+    re.compile(r"[A-Za-z]*[a-z]I[dD]"),  # in the spelling of PassengerId
 )
 """Names of columns that name rows: their numbers are not measurements."""
 
-CAMEL_ID = re.compile(r"[A-Za-z]*[a-z]I[dD]")
-"""The same in the spelling of PassengerId."""
-
-LABEL_NAME = re.compile(r"labels?|class|target", re.IGNORECASE)
-"""Names of columns with a target, which must not influence an embedding of the features."""
-
-COUNTING_ROWS = 10
-"""Rows above which a column 0, 1, 2, ... is regarded as row numbers; shorter ones may be so by chance."""
-
-LONGEST_NAME = 200
-"""Maximum length of a text that names a row; longer texts are contents."""
+LABEL_NAME = re.compile(r"labels?|class|target", re.IGNORECASE)  # targets, which must not be embedded
+COUNTING_ROWS = 10  # rows above which a column 0, 1, 2, ... is regarded as row numbers
+LONGEST_NAME = 200  # maximum length of a text that names a row; longer texts are contents
 
 
 @dataclass
@@ -228,16 +220,13 @@ class Roles:
 
     id: Column | None = None
     label: Column | None = None
-    beside: list[Column] = field(default_factory=list)
+    colors: list[Column] = field(default_factory=list)
     features: list[Column] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
 def assign_roles(columns: Sequence[Column], options: ReadOptions, *, named: bool = True) -> Roles:
-    """Return the use of each column: as in the options, otherwise by its name and contents.
-
-    If the source does not name its columns, numbers in the options are positions, from 0.
-    """
+    """Return the use of each column: as in the options, otherwise by its name and contents."""
     by_name = {column.name: column for column in columns}
 
     def find(reference: str) -> Column:
@@ -246,7 +235,7 @@ def assign_roles(columns: Sequence[Column], options: ReadOptions, *, named: bool
     roles = Roles(id=find(options.id) if options.id is not None else None)
     roles.label = find(options.label) if options.label is not None else None
     colors = [find(name) for name in options.color]
-    roles.beside = [column for column in dict.fromkeys(colors) if column is not roles.label]
+    roles.colors = [column for column in dict.fromkeys(colors) if column is not roles.label]
     dropped = [find(name) for name in options.drop]
     owners = {feature: column for column in columns if column.kind == "vector" for feature in column.features}
     requested = None
@@ -273,7 +262,7 @@ def find_name(reference: str, names: Sequence[str], *, named: bool = True) -> st
         if -len(names) <= int(reference) < len(names):
             return names[int(reference)]
         raise UnreadableError(f"There is no column {reference}; there are {len(names)}, numbered from 0.")
-    hint = near_or_all(reference, names)
+    hint = similar_names(reference, names)
     if not named:
         hint = f"the columns have no names: use a number from 0 to {len(names) - 1}."
     raise UnreadableError(f"There is no column {reference!r}; {hint}")
@@ -305,7 +294,9 @@ def _numeric(column: Column) -> Column:
 
 def _find_id(roles: Roles, rest: list[Column], *, some_left: bool) -> list[Column]:
     """Find the column that names the rows, unless the options name it; return the remaining columns."""
-    suspects = [column for column in rest if _named_like_id(column) and _discrete(column)]
+    suspects = [
+        column for column in rest if any(kind.fullmatch(column.name) for kind in ID_NAMES) and _discrete(column)
+    ]
     if roles.id is None:
         others = [column for column in rest if column not in suspects]
         chosen = next((column for column in (*suspects, *others) if _names_rows(column, column in suspects)), None)
@@ -324,13 +315,9 @@ def _find_id(roles: Roles, rest: list[Column], *, some_left: bool) -> list[Colum
             roles.remarks.append(
                 f"Not embedded, because the names are those of ids (features=... embeds them): {listed(numeric)}."
             )
-        roles.beside += [column for column in suspects if column.numeric]
+        roles.colors += [column for column in suspects if column.numeric]
         rest = [column for column in rest if not (column in suspects and column.numeric)]
     return rest
-
-
-def _named_like_id(column: Column) -> bool:
-    return bool(ID_NAME.fullmatch(column.name) or CAMEL_ID.fullmatch(column.name))
 
 
 def _discrete(column: Column) -> bool:
@@ -369,7 +356,7 @@ def _find_label(roles: Roles, rest: list[Column], *, some_left: bool) -> list[Co
         )
     others = [column for column in chosen if column is not roles.label]
     if others:
-        roles.beside += others
+        roles.colors += others
         names = listed([column.name for column in others])
         roles.remarks.append(f"Not embedded, because the name is that of a label (features=... embeds it): {names}.")
     return [column for column in rest if column not in chosen]
@@ -384,17 +371,16 @@ def _leave_out(roles: Roles, rest: Sequence[Column]) -> None:
     if empty:
         roles.remarks.append(f"{counted(len(empty), 'column')} without any value left out: {listed(empty)}.")
     colors = [column for column in rest if column.kind != "empty"]
-    roles.beside += colors
+    roles.colors += colors
     if colors:
         names = listed([column.name for column in colors])
         roles.remarks.append(f"Not embedded because they hold no numbers, but available as colors: {names}.")
 
 
-POSITION_NAME = re.compile(r"x\d+")
-"""Names of features whose source has none."""
+POSITION_NAME = re.compile(r"x\d+")  # names of features whose source has none
 
 
-def features_of(table: Table, wanted: Sequence[str]) -> Table:
+def features_of(table: Table, names: Sequence[str]) -> Table:
     """Return a table with the features of a model, in their order.
 
     Features are matched by name, so the columns of a new file may come in any order; others are left out with a remark.
@@ -404,29 +390,28 @@ def features_of(table: Table, wanted: Sequence[str]) -> Table:
     ----------
     table : Table
         The new rows.
-    wanted : sequence of str
+    names : sequence of str
         Names of the features that a model was fitted to.
 
     Raises
     ------
     ValueError
         If features are missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> table = Table(np.array([[1.0, 2.0, 3.0]]), ("c", "a", "b"), np.array([0]))
-    >>> features_of(table, ["a", "b"]).X
-    array([[2., 3.]])
     """
-    names = list(wanted)
+    names = list(names)
     if list(table.features) == names:
         return table
     missing = [name for name in names if name not in table.features]
-    if missing and (_nameless(table.features) or _nameless(names)):
-        return _by_position(table, names)
+    if missing and any(all(map(POSITION_NAME.fullmatch, side)) for side in (table.features, names)):
+        if len(table.features) != len(names):
+            raise UnreadableError(
+                f"{table.source or 'The table'} has {len(table.features)} features, and the model has {len(names)}; "
+                "without names they must be the same, in the same order."
+            )
+        remark = "Features were matched by position, because one side has no names."
+        return replace(table, features=tuple(names), remarks=(*table.remarks, remark))
     if missing:
-        hint = near_or_all(missing[0], table.features)
+        hint = similar_names(missing[0], table.features)
         raise UnreadableError(
             f"{table.source or 'The table'} lacks {len(missing)} of the {len(names)} features of the model: "
             f"{listed(missing)}; {hint}"
@@ -436,20 +421,3 @@ def features_of(table: Table, wanted: Sequence[str]) -> Table:
     remarks = (f"Columns that the model does not know were left out: {listed(extra)}.",) if extra else ()
     X = table.X[:, [indices[name] for name in names]]
     return replace(table, X=X, features=tuple(names), remarks=(*table.remarks, *remarks))
-
-
-def _nameless(names: Sequence[str]) -> bool:
-    return all(POSITION_NAME.fullmatch(name) for name in names)
-
-
-def _by_position(table: Table, names: Sequence[str]) -> Table:
-    if len(table.features) != len(names):
-        raise UnreadableError(
-            f"{table.source or 'The table'} has {len(table.features)} features, and the model has {len(names)}; "
-            "without names they must be the same, in the same order."
-        )
-    return replace(
-        table,
-        features=tuple(names),
-        remarks=(*table.remarks, "Features were matched by position, because one side has no names."),
-    )

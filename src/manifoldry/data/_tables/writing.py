@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,17 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.files import new_file, refuse_existing
+from manifoldry._core.files import check_not_existing, new_file
 from manifoldry._core.values import Array
 from manifoldry.data._tables.assemble import unique
-from manifoldry.data._tables.errors import UnreadableError, needs, refusing
+from manifoldry.data._tables.errors import UnreadableError, needs, reading_errors
 from manifoldry.data._tables.table import Table
 
-DEFAULT_KEY = "X_manifoldry"
-"""Default name of coordinates in ``obsm``."""
-
-ARROW_BATCH_ROWS = 2**16
-"""Rows of a batch of an Arrow file, as in pyarrow's Feather writer."""
+DEFAULT_KEY = "X_manifoldry"  # default name of coordinates in ``obsm``
+ARROW_BATCH_ROWS = 2**16  # rows of a batch of an Arrow file, as in pyarrow's Feather writer
 
 
 def write_coordinates(
@@ -55,18 +53,6 @@ def write_coordinates(
         For .h5ad, the AnnData file that the rows were read from: it is copied, and only ``obsm`` of the copy changes.
     key : str
         Name of the coordinates in ``obsm``, such as "X_isomap". Rows that were left out have NaN there.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile, pathlib
-    >>> table = Table(np.zeros((2, 3)), ("a", "b", "c"), np.array(["one", "two"], dtype=object), id_name="name")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "out.csv")
-    ...     write_coordinates(path, np.array([[0.1, 2], [3, 4]]), table)
-    ...     print(path.read_text().strip())
-    name,y0,y1
-    "one",0.1,2
-    "two",3,4
     """
     coordinates = np.asarray(Y)
     if coordinates.ndim != 2 or len(coordinates) != len(table.ids):
@@ -78,7 +64,7 @@ def write_coordinates(
     if len(named) != coordinates.shape[1]:
         raise ValueError(f"{coordinates.shape[1]} coordinates need the same number of names; got {len(named)}.")
     suffix = writable_suffix(path, source=source)
-    refuse_existing(path, overwrite=overwrite)
+    check_not_existing(path, overwrite=overwrite)
     if suffix == ".h5ad":
         _write_h5ad(path, coordinates, table, Path(str(source)), key, overwrite=overwrite)
         return
@@ -87,7 +73,7 @@ def write_coordinates(
             with part.open("wb") as file:
                 np.save(file, coordinates, allow_pickle=False)
         else:
-            TABLE_WRITERS[suffix](part, iter([_arrow_table(coordinates, table, named)]))
+            TABLE_WRITERS[suffix](part, iter([arrow_table(coordinates, named, table.ids, table.id_name)]))
 
 
 def writable_suffix(path: str | os.PathLike[str], *, source: str | os.PathLike[str] | None = None) -> str:
@@ -105,16 +91,18 @@ def writable_suffix(path: str | os.PathLike[str], *, source: str | os.PathLike[s
     return suffix
 
 
-def _arrow_table(Y: Array, table: Table, names: Sequence[str]) -> Any:
+def arrow_table(Y: Array, names: Sequence[str], ids: Array | None, id_name: str) -> Any:
+    """Return coordinates, or one number per row, as an Arrow table, with the ids of the rows as its first column."""
     try:
         import pyarrow as pa
     except ImportError:
         raise needs("pyarrow", "Writing this kind of file") from None
-    ids = table.ids
-    if ids.dtype.kind not in "iuf":
-        ids = np.array([str(entry) for entry in ids.tolist()], dtype=object)
-    columns = [pa.array(ids), *(pa.array(np.ascontiguousarray(Y[:, j])) for j in range(Y.shape[1]))]
-    return pa.table(columns, names=unique([table.id_name, *names])[0])
+    columns = [np.ascontiguousarray(values) for values in (Y.T if Y.ndim == 2 else [Y])]
+    if ids is not None:
+        texts = ids.dtype.kind not in "iuf"
+        columns.insert(0, np.array([str(entry) for entry in ids.tolist()], dtype=object) if texts else ids)
+    all_names = [*names] if ids is None else [id_name, *names]
+    return pa.table([pa.array(values) for values in columns], names=unique(all_names)[0])
 
 
 def _write_text(delimiter: str, part: Path, tables: Iterator[Any]) -> None:
@@ -124,17 +112,11 @@ def _write_text(delimiter: str, part: Path, tables: Iterator[Any]) -> None:
     with part.open("wb") as file:
         for i, table in enumerate(tables):
             if i == 0:  # Arrow would quote every name
-                header = delimiter.join(quoted_name(name, delimiter) for name in table.column_names)
-                file.write(header.encode("utf-8") + b"\n")
+                doubled = {name: name.replace('"', '""') for name in table.column_names}
+                special = re.compile(rf'[{delimiter}"\n\r]')
+                header = [f'"{doubled[name]}"' if special.search(name) else name for name in table.column_names]
+                file.write(delimiter.join(header).encode("utf-8") + b"\n")
             arrow_csv.write_csv(table, file, options)
-
-
-def quoted_name(name: str, delimiter: str) -> str:
-    """Return the name of a column for the first line of a text file, quoted if necessary."""
-    if any(mark in name for mark in (delimiter, '"', "\n", "\r")):
-        doubled = name.replace('"', '""')
-        return f'"{doubled}"'
-    return name
 
 
 def _write_parquet(part: Path, tables: Iterator[Any]) -> None:
@@ -176,7 +158,7 @@ def _write_h5ad(
         from manifoldry.data._tables.h5ad import check_links
     except ImportError:
         raise needs("anndata", "Writing into an AnnData file", "anndata") from None
-    with new_file(path, overwrite=overwrite) as part, refusing(source.name, "an AnnData file"):
+    with new_file(path, overwrite=overwrite) as part, reading_errors(source.name, "an AnnData file"):
         shutil.copyfile(source, part)
         with h5py.File(part, "r+") as file:
             check_links(file, source.name)  # otherwise the coordinates could be written to another file

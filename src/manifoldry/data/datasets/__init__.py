@@ -1,18 +1,8 @@
 """Known manifolds with their true coordinates, and real data by name.
 
-Every generator returns a `Dataset`. Besides the number of points and its own sizes it has the same three options:
-
-noise : float
-    Standard deviation of isotropic Gaussian noise added in the ambient space. Truth and parameters are those of the
-    point before the noise.
-unevenness : float
-    1.0 samples uniformly. A ratio r above 1 puts each point into the lower half of the manifold, along its first true
-    coordinate or parameter, with probability r / (1 + r): at 9.0, nine points are in the dense half for each one in
-    the sparse half. The halves have equal length or area, or are halves of the domain that the generator names.
-random_state : None, int, numpy Generator or RandomState
-    Source of all randomness; the same integer gives bit-identical data.
-
-`GENERATORS` lists the generators by name. `load` returns real data; `available` lists its names.
+Every generator returns a `Dataset`. Besides the number of points and its own sizes it takes ``noise``,
+``unevenness`` and ``random_state``. `GENERATORS` lists the generators by name. `load` returns real data; `available`
+lists its names.
 
 Examples
 --------
@@ -26,11 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from manifoldry.data.datasets._curves import gaussian_clusters, helix, spiral, wave
 from manifoldry.data.datasets._dataset import Dataset
+from manifoldry.data.datasets._flat import (
+    cylinder,
+    dual_spiral,
+    helix,
+    open_box,
+    s_curve,
+    spiral,
+    star,
+    swiss_roll,
+    v_shape,
+    wave,
+)
 from manifoldry.data.datasets._real import available, load
-from manifoldry.data.datasets._sheets import cylinder, dual_spiral, open_box, s_curve, star, swiss_roll, v_shape
-from manifoldry.data.datasets._surfaces import fishbowl, half_globe, sphere, torus, twin_peaks
+from manifoldry.data.datasets._surfaces import fishbowl, gaussian_clusters, half_globe, sphere, torus, twin_peaks
 
 GENERATORS: dict[str, Callable[..., Dataset]] = {
     generator.__name__: generator

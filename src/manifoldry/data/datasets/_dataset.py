@@ -1,13 +1,15 @@
-"""The value that every generator and loader returns."""
+"""The value that every generator and loader returns, and what all generators share."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 
+from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray
 
@@ -95,26 +97,61 @@ Hole = tuple[float, float]
 """Half widths of a rectangular hole in the middle of the unit square."""
 
 
-class ManifoldSampler:
-    """The random numbers of one generated data set; the options are those of `manifoldry.datasets`.
+P = ParamSpec("P")
 
-    Points and noise have separate streams: noise does not move the truth.
-    """
+COMMON_PARAMETERS = """\
+noise : float
+    Standard deviation of isotropic Gaussian noise added in the ambient space. Truth and parameters are those of
+    the point before the noise.
+unevenness : float
+    1.0 samples uniformly. A ratio r above 1 puts each point into the lower half of the manifold, along its first
+    true coordinate or parameter, with probability r / (1 + r): at 9.0, nine points are in the dense half for each
+    one in the sparse half. The halves have equal length or area, or are halves of the domain of the generator.
+random_state : None, int, numpy Generator or RandomState
+    Source of all randomness; the same integer gives bit-identical data."""
 
-    def __init__(self, name: str, n: int, noise: float, unevenness: float, random_state: Any) -> None:
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n must be an integer of at least 1; got {n!r}, try n=1000.")
-        if not 0 <= noise < np.inf:
-            raise ValueError(f"noise must be a finite number of at least 0; got {noise!r}, try noise=0.0.")
-        if not 1 <= unevenness < np.inf:
-            raise ValueError(
-                f"unevenness must be a finite ratio of at least 1; got {unevenness!r}, "
-                "try 1.0 for uniform sampling or 9.0 for nine to one."
+
+class CommonOptions(TypedDict, total=False):
+    """The options of every generator."""
+
+    noise: float
+    unevenness: float
+    random_state: Any
+
+
+def generator(arrays: str) -> Callable[[Callable[P, Dataset]], Callable[P, Dataset]]:
+    """Complete the signature and docstring of a generator: n, the common options, and the arrays that it returns."""
+
+    def complete(function: Callable[P, Dataset]) -> Callable[P, Dataset]:
+        *options, _ = inspect.signature(function).parameters.values()
+        common = list(inspect.signature(ManifoldSampler).parameters.values())[2:-1]
+        function.__signature__ = inspect.Signature([*options, *common], return_annotation="Dataset")  # type: ignore[attr-defined]
+        if function.__doc__:
+            text, _, examples = inspect.cleandoc(function.__doc__).partition("Examples\n--------\n")
+            summary, _, entries = text.partition("Parameters\n----------\n")
+            all_entries = f"n : int\n    Number of points.\n{entries.rstrip()}\n{COMMON_PARAMETERS}"
+            parameters = all_entries.replace("\n\n", "\n")  # of a generator without further options
+            function.__doc__ = (
+                f"{summary.rstrip()}\n\nParameters\n----------\n{parameters}\n\nReturns\n-------\nDataset\n"
+                f"    {arrays}.\n\nExamples\n--------\n{examples}"
             )
+        return function
+
+    return complete
+
+
+class ManifoldSampler:
+    """The random numbers of one data set. Points and noise have separate streams: noise does not move the truth."""
+
+    def __init__(
+        self, name: str, n: int, *, noise: float = 0.0, unevenness: float = 1.0, random_state: Any = 0, **unknown: Any
+    ) -> None:
+        if unknown:
+            raise TypeError(f"{name}() has no option {next(iter(unknown))!r}.")
         self.name = name
-        self.n = int(n)
-        self.noise = float(noise)
-        self.unevenness = float(unevenness)
+        self.n = check.integer("n", n, 1)
+        self.noise = check.number("noise", noise, 0)
+        self.unevenness = check.number("unevenness", unevenness, 1)
         self._run = Run(random_state)
 
     def rng(self, purpose: str) -> np.random.Generator:
@@ -122,10 +159,7 @@ class ManifoldSampler:
         return self._run.rng(f"{self.name}: {purpose}")
 
     def unit(self, columns: int, keep: Callable[..., Array] | None = None) -> FloatArray:
-        """Return numbers in [0, 1) of shape (columns, n): the first uneven, the others uniform.
-
-        Points for which ``keep(*columns)`` is false are drawn again, so exactly n come out.
-        """
+        """Return numbers in [0, 1), shape (columns, n), the first uneven; those without ``keep`` are redrawn."""
         rng = self.rng("points")
         dense = self.unevenness / (1.0 + self.unevenness)
         parts: list[FloatArray] = []
@@ -171,11 +205,8 @@ def outside_hole(u: FloatArray, v: FloatArray, hole: Hole) -> Array:
 
 
 def unit_grid(n: int, aspect: float, hole: Hole | None = None) -> FloatArray:
-    """Return about n cell centers of a grid over the unit square, shape (2, m), without those in the hole.
-
-    The cells are as nearly square as whole numbers allow once the first axis is stretched by ``aspect``;
-    the number of columns is the one that brings the count nearest to n.
-    """
+    """Return about n cell centers of a grid over the unit square, shape (2, m), without those in the hole."""
+    # Cells are nearly square once the first axis is stretched by the aspect; the count is as near to n as possible.
     n_full = n if hole is None else n / (1.0 - 4.0 * hole[0] * hole[1])
     rows = max(1, round(np.sqrt(n_full / aspect)))
     candidates = []
@@ -194,11 +225,8 @@ def invert_increasing(
     start: float,
     end: float,
 ) -> FloatArray:
-    """Return the arguments in [start, end] at which a smooth increasing function has the values.
-
-    A table of 4096 cells of width h gives a first guess with an error of about h^2 |f''| / (8 f'). Newton's method
-    then squares the error at each step, so a step below the root of the rounding error is the last.
-    """
+    """Return the arguments in [start, end] at which a smooth increasing function has the values."""
+    # The error of a table of cells of width h is about h^2 |f''| / (8 f'); a step of Newton's method squares it.
     knots = np.linspace(start, end, 4097)
     arguments = np.interp(values, function(knots), knots)
     settled = 1e-8 * (end - start)
@@ -208,15 +236,3 @@ def invert_increasing(
         if np.abs(step).max(initial=0.0) <= settled:
             break
     return arguments
-
-
-def require_count(name: str, value: Any) -> None:
-    """Raise an error for anything but a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}, try {name}=3.")
-
-
-def require_positive(word: str, size: float) -> None:
-    """Raise an error for a size that is not a positive finite number."""
-    if not 0 < size < np.inf:
-        raise ValueError(f"{word} must be a positive finite number; got {size!r}, try {word}=1.0.")

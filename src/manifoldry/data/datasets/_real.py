@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.values import Array, FloatArray
+from manifoldry._core.values import Array
 from manifoldry.data.datasets._dataset import Dataset
 from manifoldry.data.datasets._surfaces import on_sphere
 
@@ -76,12 +76,16 @@ def load(name: str) -> Dataset:
     with np.load(_locate(name), allow_pickle=False) as stored:
         archive = {key: stored[key] for key in stored.files}
     try:
-        return RECIPES.get(name, _plain)(name, archive)
+        X, *more = RECIPES.get(name, lambda archive: (archive["X"],))(archive)
     except KeyError as key:
         raise ValueError(
             f"The archive {name}.npz must hold an array {key}; it holds {', '.join(archive) or 'nothing'}, "
             "so save it again with that key."
         ) from None
+    points = np.ascontiguousarray(X, dtype=np.float64)
+    intrinsic_dim, parameters = more or (None, None)
+    extras = {key: value for key, value in archive.items() if key not in ("X", "y")}
+    return Dataset(points, name, intrinsic_dim, parameters=parameters, labels=archive.get("y"), extras=extras)
 
 
 def _from_scikit_learn(name: str) -> Dataset:
@@ -109,55 +113,26 @@ def _locate(name: str) -> Path:
     return path
 
 
-def _build(
-    name: str, archive: Archive, X: FloatArray, parameters: FloatArray | None = None, intrinsic_dim: int | None = None
-) -> Dataset:
-    extras = {key: value for key, value in archive.items() if key not in ("X", "y")}
-    points = np.ascontiguousarray(X, dtype=np.float64)
-    return Dataset(points, name, intrinsic_dim, parameters=parameters, labels=archive.get("y"), extras=extras)
-
-
-def _plain(name: str, archive: Archive) -> Dataset:
-    return _build(name, archive, archive["X"])
-
-
-def _divided(unit: float) -> Callable[[str, Archive], Dataset]:
-    return lambda name, archive: _build(name, archive, archive["X"] / unit)
-
-
-def _columns(chosen: Any) -> Callable[[str, Archive], Dataset]:
-    return lambda name, archive: _build(name, archive, archive["X"][:, chosen])
-
-
-def _cities(name: str, archive: Archive) -> Dataset:
+def _cities(archive: Archive) -> tuple[Any, ...]:
     position = np.deg2rad(archive["X"] / 1e5)
-    return _build(name, archive, np.stack(on_sphere(*position.T), axis=1), position, intrinsic_dim=2)
+    return np.stack(on_sphere(*position.T), axis=1), 2, position
 
 
-def _etopo(name: str, archive: Archive) -> Dataset:
+def _etopo(archive: Archive) -> tuple[Any, ...]:
     latitude, longitude = np.meshgrid(np.deg2rad(archive["lat60"]), np.deg2rad(archive["lon60"]), indexing="ij")
     parameters = np.stack([archive["elevation60"].ravel(), latitude.ravel(), longitude.ravel()], axis=1)
-    points = np.stack(on_sphere(parameters[:, 1], parameters[:, 2]), axis=1)
-    return _build(name, archive, points, parameters, intrinsic_dim=2)
+    return np.stack(on_sphere(parameters[:, 1], parameters[:, 2]), axis=1), 2, parameters
 
 
-def _isomap_faces(name: str, archive: Archive) -> Dataset:
-    return _build(name, archive, archive["X"] / 65280, archive["pose"], intrinsic_dim=3)
-
-
-def _citeseq(name: str, archive: Archive) -> Dataset:
-    counts = archive["X"]
-    return _build(name, archive, np.log1p(counts / counts.sum(axis=1, keepdims=True) * 1e3))
-
-
-RECIPES: dict[str, Callable[[str, Archive], Dataset]] = {
+RECIPES: dict[str, Callable[[Archive], tuple[Any, ...]]] = {
     "cities": _cities,
-    "citeseq_cbmc": _citeseq,
-    "coil20_32": _divided(4080),
-    "covertype": _columns(slice(10)),
+    "citeseq_cbmc": lambda archive: (np.log1p(archive["X"] / archive["X"].sum(axis=1, keepdims=True) * 1e3),),
+    "coil20_32": lambda archive: (archive["X"] / 4080,),
+    "covertype": lambda archive: (archive["X"][:, :10],),
     "etopo": _etopo,
-    "flow_cytometry": _columns([8, 11, 13, 14, 15, 16, 17]),
-    "isomap_faces32": _isomap_faces,
-    "mammoth": _divided(1000),
-    "proteins": _divided(1000),
+    "flow_cytometry": lambda archive: (archive["X"][:, [8, 11, 13, 14, 15, 16, 17]],),
+    "isomap_faces32": lambda archive: (archive["X"] / 65280, 3, archive["pose"]),
+    "mammoth": lambda archive: (archive["X"] / 1000,),
+    "proteins": lambda archive: (archive["X"] / 1000,),
 }
+"""Points of an archive, and where they are known the dimension of the manifold and the parameters."""

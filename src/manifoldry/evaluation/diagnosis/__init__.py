@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import FloatArray
-from manifoldry.data._chunked import in_blocks
+from manifoldry.data._chunked import is_chunked
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
 from manifoldry.evaluation.diagnosis import _columns, _fitted, _points, _shape
 from manifoldry.evaluation.diagnosis._finding import Diagnosis, Finding
 from manifoldry.evaluation.diagnosis._fitted import FittedModel
-from manifoldry.evaluation.diagnosis._subject import Subject, take
+from manifoldry.evaluation.diagnosis._profile import DataProfile, take
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
-# A check yields findings; a new one is a function and a name here. A topic belongs to one check and is yielded once.
+# A check returns a finding or None; a new one is a function and a name here. A topic belongs to one check.
 
-CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[DataProfile], Finding | None], ...] = (
     _columns.missing,
+    _columns.placeholders,
     _columns.constant,
     _columns.scales,
     _columns.counts,
@@ -31,6 +32,9 @@ CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     _columns.batches,
     _points.size,
     _points.duplicates,
+)
+"""Checks of data before a fit, in the order of a report."""
+NEIGHBOR_CHECKS: tuple[Callable[[DataProfile], Finding | None], ...] = (
     _points.outliers,
     _points.order,
     _points.agreement_with_labels,
@@ -45,10 +49,8 @@ CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     _shape.flatness,
     _shape.shape,
 )
-"""Checks of data before a fit, in the order of a report."""
-AFTER_CHECKS: tuple[Callable[[FittedModel], Iterator[Finding]], ...] = (
-    _fitted.own_advice,
-    _fitted.proofs,
+"""Checks that follow where there are enough points to describe their shape."""
+AFTER_CHECKS: tuple[Callable[[FittedModel], Finding | None], ...] = (
     _fitted.axes,
     _fitted.convergence,
     _fitted.joined,
@@ -56,13 +58,14 @@ AFTER_CHECKS: tuple[Callable[[FittedModel], Iterator[Finding]], ...] = (
     _fitted.dimensions,
     _fitted.figures,
 )
-"""Checks after a fit. Where the data is given, `CHECKS` follow, without topics that were reported already."""
+"""Checks after a fit. Where the data is given, its checks follow, without topics that were reported already."""
 GRAPH_TOPICS = frozenset({"components", "short circuits", "hubs", "density", "contrast", "search recall", "shape"})
 """Topics that only matter to a method with a neighbor graph."""
 DISTANCE_TOPICS = frozenset({"components", "short circuits", "curvature", "density", "shape"})
 """Topics that do not matter to neighbor embeddings, which keep no distances along the graph."""
 
 
+@documented(DATA_TEXTS)
 def diagnose(  # noqa: PLR0913
     data: Any,
     X: Any = None,
@@ -96,10 +99,6 @@ def diagnose(  # noqa: PLR0913
         Known labels, to count how often neighbors share them.
     feature_names : sequence of str, optional
         Names of the columns, for the texts; by default those of a data frame.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the samples.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -129,13 +128,14 @@ def diagnose(  # noqa: PLR0913
         return Diagnosis(_of_data(profile), profile.described)
 
 
-def _of_data(profile: Subject) -> list[Finding]:
-    return [finding for check in CHECKS for finding in check(profile)]
+def _of_data(profile: DataProfile) -> list[Finding]:
+    checks = CHECKS + NEIGHBOR_CHECKS * profile.enough
+    return [finding for check in checks if (finding := check(profile)) is not None]
 
 
 def _after(model: Any, X: Any, labels: Any, run: Run, names: Sequence[str] | None) -> Diagnosis:
     name = type(model).__name__
-    if in_blocks(X):
+    if is_chunked(X):
         raise ValueError(
             f"A diagnosis of {name} needs the rows of its embedding_ in memory; got chunked data: pass those of "
             "sampled_rows_, or the estimator alone."
@@ -149,25 +149,25 @@ def _after(model: Any, X: Any, labels: Any, run: Run, names: Sequence[str] | Non
             X, names = model.impute(X), getattr(X, "columns", None) if names is None else names
         profile = take(X, k, metric, labels, run, names)
         if profile.n_incomplete:
-            raise ValueError(
-                f"X has missing entries, and {name} was not fitted to such rows: pass what it was fitted to."
-            )
+            raise ValueError(f"X has missing entries, and {name} was not fitted to such rows: pass the fitted rows.")
         sampled = getattr(model, "sampled_rows_", None)
         if sampled is not None and len(sampled) == profile.n:
             profile = replace(profile, numbers=sampled)
     Y = _layout(model, profile)
     fitted = FittedModel(model, Y, profile, run)
     with one_blas_thread(openmp=False):
-        findings = [finding for check in AFTER_CHECKS for finding in check(fitted)]
+        findings = [*_fitted.own_advice(fitted), *_fitted.proofs(fitted)]
+        findings += [finding for check in AFTER_CHECKS if (finding := check(fitted)) is not None]
         if profile is not None:
             done = {finding.topic for finding in findings} | _irrelevant_topics(model)
             findings += [finding for finding in _of_data(profile) if finding.topic not in done]
     best = getattr(model, "best_estimator_", None)
     title = name if best is None else f"{name} ({type(best).__name__})"
-    return Diagnosis(findings, f"{title}, {len(Y):,} points in {Y.shape[1]} dimension{'s' if Y.shape[1] != 1 else ''}")
+    dimensions = f"{Y.shape[1]} dimension{'s' if Y.shape[1] != 1 else ''}"
+    return Diagnosis(findings, f"{title}, {len(Y):,} points in {dimensions}")
 
 
-def _layout(model: Any, profile: Subject | None) -> FloatArray:
+def _layout(model: Any, profile: DataProfile | None) -> FloatArray:
     """Return the layout of a fitted estimator, without the points that have no coordinates."""
     name = type(model).__name__
     Y = getattr(model, "embedding_", None)

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from manifoldry._core import markup
 from manifoldry._core.arrays import as_frame
+from manifoldry._core.values import IntArray
 
 Severity = Literal["problem", "note", "fine"]
 
-SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
-"""What spoils a picture, what is good to know, and what is in order."""
-SEVERITY_SIGNS = {"problem": "▲", "note": "●", "fine": "✓"}
-"""A shape next to each word, so that a problem is seen at once without color."""
-DIAGNOSIS_WIDTH = 110
-"""Characters of a line of the printed report."""
+SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")  # spoils a picture, is good to know, is in order
+SEVERITY_SIGNS = {"problem": "▲", "note": "●", "fine": "✓"}  # shapes that are seen at once without color
+DIAGNOSIS_WIDTH = 110  # characters of a line of the printed report
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding of a diagnosis.
+    """One finding: topic, sentence, the number behind it, what to do (may be empty), and severity.
 
-    Parameters
-    ----------
-    topic : str
-        What was checked, in a word or two; the key of `Diagnosis`.
-    sentence : str
-        What was found.
-    value : float
-        The number behind it; the sentence says what it counts.
-    advice : str
-        What to do, empty where there is nothing to do.
-    severity : {"problem", "note", "fine"}
-        Whether it spoils a picture, is good to know, or is in order.
+    A "problem" spoils a picture, a "note" is good to know, what is "fine" is in order.
     """
 
     topic: str
@@ -51,15 +40,21 @@ class Finding:
             raise ValueError(f"A problem needs advice; {self.topic!r} has none: pass advice.")
 
 
+def problem(topic: str, sentence: str, value: float, advice: str) -> Finding:
+    """Return a finding that spoils a picture."""
+    return Finding(topic, sentence, value, advice, "problem")
+
+
+def note(topic: str, sentence: str, value: float, advice: str = "") -> Finding:
+    """Return a finding that is good to know; without advice it is in order."""
+    return Finding(topic, sentence, value, advice, "note" if advice else "fine")
+
+
+@dataclass(frozen=True, repr=False)
 class Diagnosis(Sequence[Finding]):
     """Findings in order of severity, each topic once; by position or by topic. Printed, a short report.
 
-    Parameters
-    ----------
-    findings : iterable of Finding
-        In the order of the checks, which is kept among findings of one severity.
-    subject : str
-        What was diagnosed, as in "178 rows of 13 columns".
+    ``subject`` is what was diagnosed, as in "178 rows of 13 columns".
 
     Examples
     --------
@@ -68,17 +63,14 @@ class Diagnosis(Sequence[Finding]):
     ('fine', 0)
     """
 
-    def __init__(self, findings: Iterable[Finding], subject: str) -> None:
-        self._findings = tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
-        self._subject = subject
-        topics = [finding.topic for finding in self._findings]
-        if len(set(topics)) < len(topics):
-            raise ValueError(f"A diagnosis has each topic once; got {', '.join(sorted(topics))}.")
+    findings: Sequence[Finding]
+    subject: str
 
-    @property
-    def subject(self) -> str:
-        """What was diagnosed."""
-        return self._subject
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.findings, key=lambda finding: SEVERITIES.index(finding.severity)))
+        object.__setattr__(self, "findings", ordered)
+        if len(set(self.topics)) < len(self.topics):
+            raise ValueError(f"A diagnosis has each topic once; got {', '.join(sorted(self.topics))}.")
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -100,30 +92,24 @@ class Diagnosis(Sequence[Finding]):
         return tuple(finding for finding in self if finding.severity == severity)
 
     def __len__(self) -> int:
-        return len(self._findings)
+        return len(self.findings)
 
     @overload
     def __getitem__(self, key: int | str) -> Finding: ...
     @overload
     def __getitem__(self, key: slice) -> tuple[Finding, ...]: ...
     def __getitem__(self, key: int | str | slice) -> Finding | tuple[Finding, ...]:
-        if not isinstance(key, str):
-            return self._findings[key]
-        for found in self:
-            if found.topic == key:
-                return found
+        if isinstance(key, slice):
+            return tuple(self.findings[key])
+        if isinstance(key, int):
+            return self.findings[key]
+        for finding in self:
+            if finding.topic == key:
+                return finding
         raise KeyError(f"{key!r} was not checked; the topics are {', '.join(self.topics)}.")
 
     def __contains__(self, key: object) -> bool:
-        return key in self.topics if isinstance(key, str) else key in self._findings
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Diagnosis):
-            return NotImplemented
-        return (self._subject, self._findings) == (other._subject, other._findings)
-
-    def __hash__(self) -> int:
-        return hash((self._subject, self._findings))
+        return key in self.topics if isinstance(key, str) else key in self.findings
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return the findings by topic, each a dict of sentence, value, advice and severity."""
@@ -135,8 +121,11 @@ class Diagnosis(Sequence[Finding]):
         return as_frame([{name: getattr(finding, name) for name in columns} for finding in self], "topic")
 
     def __repr__(self) -> str:
-        counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
-        return f"Diagnosis of {self._subject}: {counts}"
+        return f"Diagnosis of {self.subject}: {self._counts}"
+
+    @property
+    def _counts(self) -> str:
+        return ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
 
     def __str__(self) -> str:
         """Return a report: problems and notes with their advice, and what is fine in one line."""
@@ -155,9 +144,15 @@ class Diagnosis(Sequence[Finding]):
             [f"{SEVERITY_SIGNS[finding.severity]} {finding.severity}", finding.topic, finding.sentence, finding.advice]
             for finding in self
         ]
-        counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
         table = markup.table(["", "topic", "finding", "what to do"], rows, (1, 2, 3))
-        return markup.page_part(markup.heading(f"Diagnosis of {self._subject}", counts), table)
+        return markup.page_part(markup.heading(f"Diagnosis of {self.subject}", self._counts), table)
+
+
+def lift(codes: IntArray, neighbors: IntArray) -> tuple[float, float, float]:
+    """Return how often neighbors share a point's code: from chance (0) to always (1), the share, and that of chance."""
+    chance = float(np.sum((np.bincount(codes) / len(codes)) ** 2))
+    shared = float((codes[neighbors] == codes[:, None]).mean())
+    return (shared - chance) / (1.0 - chance), shared, chance
 
 
 def capital(text: str) -> str:

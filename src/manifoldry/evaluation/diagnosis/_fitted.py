@@ -13,11 +13,10 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, FloatArray, Spectrum, Stop
 from manifoldry._numerics.geometry.principal import leading_scores
 from manifoldry._numerics.ranks import rank_measures
-from manifoldry.evaluation.diagnosis._finding import Finding, Severity
+from manifoldry.evaluation.diagnosis._finding import Finding, note, problem
 from manifoldry.evaluation.diagnosis._points import MIN_SEARCH_RECALL
-from manifoldry.evaluation.diagnosis._subject import Subject
-from manifoldry.methods._base._advice import CERTIFICATES, problems
-from manifoldry.methods._base._checks import findings
+from manifoldry.evaluation.diagnosis._profile import DataProfile
+from manifoldry.methods._base._checks import CERTIFICATES, findings, problems
 
 TOPICS_OF_ADVICE = (
     ("squared distances between rows", "scales"),
@@ -36,22 +35,15 @@ TOPICS_OF_ADVICE = (
     ("rounded", "rounding"),
 )
 """Words in a method's own advice, and the topic that they indicate; the first match counts."""
-IMPERATIVES = ("Try", "Leave", "Take", "Use", "Raise", "Lower", "Set")
-"""First words of advice."""
+IMPERATIVES = ("Try", "Leave", "Take", "Use", "Raise", "Lower", "Set")  # first words of advice
 MIN_CLEAR_GAP = 1.1
 """Ratio of the eigenvalues of the last axis shown and the first one left out from which they are distinguished."""
-MIN_DISTINCT_RATIO = 1.05
-"""Ratio of the eigenvalues of two axes from which a small change cannot rotate one into the other."""
-N_COMPARED_NEIGHBORS_SHARE = 0.1
-"""Neighbors compared, as a share of all points, where there are few points."""
-MAX_SCORED_POINTS, MIN_SCORED_POINTS = 500, 50
-"""Points whose neighbors are compared: the share kept is then known to 2 %, with a million points to 7 %."""
-MAX_SCORED_PAIRS = 50_000_000
-"""Pairs of points that are compared, so that large data takes seconds: 500 points of 100,000, 50 of a million."""
-MIN_KEPT_NEIGHBORS = 0.2
-"""Share of the nearest neighbors kept below which a picture shows coarse groups only."""
-MAX_MISSED_DIMENSION = 0.5
-"""By how much the dimension of the data may exceed that of the layout without a note."""
+MIN_DISTINCT_RATIO = 1.05  # ratio of eigenvalues from which a small change cannot rotate one axis into another
+N_COMPARED_NEIGHBORS_SHARE = 0.1  # neighbors compared, as a share of all points, where there are few points
+MAX_SCORED_POINTS, MIN_SCORED_POINTS = 500, 50  # points compared: shares are known to 2 %, with a million points to 7 %
+MAX_SCORED_PAIRS = 50_000_000  # pairs compared, so that large data takes seconds: 50 points of a million
+MIN_KEPT_NEIGHBORS = 0.2  # share of the nearest neighbors kept below which a picture shows coarse groups only
+MAX_MISSED_DIMENSION = 0.5  # by how much the dimension of the data may exceed that of the layout without a note
 
 
 @dataclass(frozen=True)
@@ -60,27 +52,13 @@ class FittedModel:
 
     model: Any
     Y: FloatArray
-    profile: Subject | None
+    profile: DataProfile | None
     run: Run
 
     @property
     def notes(self) -> dict[str, Any]:
         """What the method noted."""
         return dict(getattr(self.model, "diagnostics_", {}))
-
-    @property
-    def name(self) -> str:
-        """The name of the method."""
-        return type(self.model).__name__
-
-    @property
-    def certificates(self) -> list[tuple[str, Certificate]]:
-        """What is proven, by topic."""
-        return [
-            (name.strip("_").replace("_", " "), getattr(self.model, name))
-            for name in CERTIFICATES
-            if hasattr(self.model, name)
-        ]
 
 
 def own_advice(fitted: FittedModel) -> Iterator[Finding]:
@@ -99,19 +77,11 @@ def own_advice(fitted: FittedModel) -> Iterator[Finding]:
         topic = next((topic for words, topic in TOPICS_OF_ADVICE if words in message), "advice")
         counts[topic] = counts.get(topic, 0) + 1
         text, advice = split_advice(message)
-        yield Finding(
-            topic if counts[topic] == 1 else f"{topic} {counts[topic]}", text, _number(text), advice, "problem"
-        )
+        yield problem(topic if counts[topic] == 1 else f"{topic} {counts[topic]}", text, _number(text), advice)
 
 
 def split_advice(text: str) -> tuple[str, str]:
-    """Return a finding of a method and its advice, which follows the last colon, semicolon or full stop.
-
-    Examples
-    --------
-    >>> split_advice("Axis 2 is constant, so there is nothing to see: lower n_components.")
-    ('Axis 2 is constant, so there is nothing to see.', 'lower n_components')
-    """
+    """Return a finding of a method and its advice, which follows the last colon, semicolon or full stop."""
     text = text.rstrip(".")
     sentences = text.split(". ")
     if len(sentences) > 1 and sentences[-1].startswith(IMPERATIVES):
@@ -129,46 +99,36 @@ def _number(sentence: str) -> float:
 
 def proofs(fitted: FittedModel) -> Iterator[Finding]:
     """Report what is proven."""
-    for topic, certificate in fitted.certificates:
-        severity: Severity = "fine" if certificate.optimal else "note"
-        advice = (
-            ""
-            if certificate.optimal
-            else "it may still be a good layout; a smaller tol or more iterations can prove more"
-        )
-        yield Finding(topic, certificate.sentence, certificate.gap, advice, severity)
+    advice = "it may still be a good layout; a smaller tol or more iterations can prove more"
+    for name in (name for name in CERTIFICATES if hasattr(fitted.model, name)):
+        certificate: Certificate = getattr(fitted.model, name)
+        topic = name.strip("_").replace("_", " ")
+        yield note(topic, certificate.sentence, certificate.gap, "" if certificate.optimal else advice)
 
 
-def axes(fitted: FittedModel) -> Iterator[Finding]:
+def axes(fitted: FittedModel) -> Finding | None:
     """Whether the spectrum distinguishes the axes, and the last one from the first one left out."""
     spectrum = getattr(fitted.model, "spectrum_", None)
     p = fitted.Y.shape[1]
     if not isinstance(spectrum, Spectrum) or len(spectrum) < 2:
-        return
+        return None
     ratios = _ratios(spectrum)
     if p < len(spectrum) and ratios[p - 1] < MIN_CLEAR_GAP:
-        yield Finding(
-            "axes",
+        text = (
             "The last axis shown and the first one left out are nearly alike (eigenvalues differ by "
-            f"{ratios[p - 1] - 1:.0%}): which of them is shown is arbitrary.",
-            float(ratios[p - 1]),
-            f"look at n_components={p + 1}, or {p - 1}" if p > 1 else f"look at n_components={p + 1}",
-            "note",
+            f"{ratios[p - 1] - 1:.0%}): which of them is shown is arbitrary."
         )
-        return
+        advice = f"look at n_components={p + 1}, or {p - 1}" if p > 1 else f"look at n_components={p + 1}"
+        return note("axes", text, float(ratios[p - 1]), advice)
     alike = np.flatnonzero(ratios[: p - 1] < MIN_DISTINCT_RATIO)
     if len(alike):
         a = int(alike[0])
-        yield Finding(
-            "axes",
+        text = (
             f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): neither "
-            "has a meaning of its own, because a small change may rotate them into each other.",
-            float(ratios[a]),
-            "read the plane that they span, not the individual axes",
-            "note",
+            "has a meaning of its own, because a small change may rotate them into each other."
         )
-        return
-    yield Finding("axes", "The axes are distinguished by their eigenvalues.", float(ratios[: max(p - 1, 1)].min()))
+        return note("axes", text, float(ratios[a]), "read the plane that they span, not the individual axes")
+    return Finding("axes", "The axes are distinguished by their eigenvalues.", float(ratios[: max(p - 1, 1)].min()))
 
 
 def _ratios(spectrum: Spectrum) -> FloatArray:
@@ -178,24 +138,23 @@ def _ratios(spectrum: Spectrum) -> FloatArray:
     return np.maximum(higher / lower, 1.0)
 
 
-def convergence(fitted: FittedModel) -> Iterator[Finding]:
+def convergence(fitted: FittedModel) -> Finding | None:
     """Why the iteration ended."""
     trace = getattr(fitted.model, "trace_", None)
     if trace is None or hasattr(fitted.model, "n_epochs"):  # a fixed number of epochs is not a limit that was reached
-        return
+        return None
     done = trace.stop in (Stop.CONVERGED, Stop.COMPLETED)
     advice = "" if done else "raise max_iter, or let it run until it converges"
-    yield Finding("convergence", trace.stop.value, trace.n_iter, advice, "fine" if done else "note")
+    return note("convergence", trace.stop.value, trace.n_iter, advice)
 
 
-def joined(fitted: FittedModel) -> Iterator[Finding]:
+def joined(fitted: FittedModel) -> Finding | None:
     """Components of the fitted graph, and how they were joined."""
     count = fitted.notes.get("components")
     if not isinstance(count, int):
-        return
+        return None
     if count == 1:
-        yield Finding("components", "The neighbor graph is connected.", 1)
-        return
+        return Finding("components", "The neighbor graph is connected.", 1)
     bridges, left_out = fitted.notes.get("bridges"), fitted.notes.get("left_out")
     if left_out is not None:
         how = f"of which only the largest is shown, without {left_out:,} points"
@@ -203,48 +162,40 @@ def joined(fitted: FittedModel) -> Iterator[Finding]:
         how = f"which were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
     else:
         how = "which were placed side by side"
-    yield Finding(
-        "components",
-        f"The neighbor graph has {count} connected components, {how}: their relative positions are not shown.",
-        count,
-        "raise n_neighbors, or look at each component separately (disconnected='apart')",
-        "problem",
-    )
+    text = f"The neighbor graph has {count} connected components, {how}: their relative positions are not shown."
+    advice = "raise n_neighbors, or look at each component separately (disconnected='apart')"
+    return problem("components", text, count, advice)
 
 
-def search(fitted: FittedModel) -> Iterator[Finding]:
+def search(fitted: FittedModel) -> Finding | None:
     """Whether the approximate search found most neighbors."""
     recall = fitted.notes.get("search_recall")
     if recall is None:
-        return
+        return None
     good = recall >= MIN_SEARCH_RECALL
     sentence = f"The neighbor search found {recall:.1%} of the true neighbors."
-    yield Finding("search recall", sentence, recall, "" if good else "set search='exact'", "fine" if good else "note")
+    return note("search recall", sentence, recall, "" if good else "set search='exact'")
 
 
-def dimensions(fitted: FittedModel) -> Iterator[Finding]:
+def dimensions(fitted: FittedModel) -> Finding | None:
     """Whether the data has more dimensions than the layout."""
     estimate = fitted.notes.get("dimension")
     p = fitted.Y.shape[1]
     if estimate is None or fitted.profile is not None:
-        return
+        return None
     more = estimate.value > p + MAX_MISSED_DIMENSION
-    yield Finding(
-        "dimension",
-        f"The data has about {estimate.value:.1f} dimensions, the layout {p}.",
-        estimate.value,
-        f"read neighborhoods, not distances; as features use n_components={int(estimate)}" if more else "",
-        "note" if more else "fine",
-    )
+    text = f"The data has about {estimate.value:.1f} dimensions, the layout {p}."
+    advice = f"read neighborhoods, not distances; as features use n_components={int(estimate)}" if more else ""
+    return note("dimension", text, estimate.value, advice)
 
 
-def figures(fitted: FittedModel) -> Iterator[Finding]:
+def figures(fitted: FittedModel) -> Finding | None:
     """Report how many neighbors the layout keeps, compared with PCA: the main metrics of a score, on a sample."""
     profile, p = fitted.profile, fitted.Y.shape[1]
     if profile is None or profile.metric not in ("euclidean", "precomputed") or not profile.enough:
-        return
+        return None
     if len(fitted.Y) != profile.n:  # some points have no coordinates
-        return
+        return None
     k = max(1, min(15, int(N_COMPARED_NEIGHBORS_SHARE * profile.n)))
     settings = {
         "n_neighbors": k,
@@ -259,11 +210,9 @@ def figures(fitted: FittedModel) -> Iterator[Finding]:
         pca = rank_measures(profile.X, leading_scores(profile.X, p, fitted.run.rng("components")), **settings)
         baseline = (f" (PCA {pca.knn_kept:.0%})", f" (PCA {pca.trustworthiness:.3f})")
     few = share < MIN_KEPT_NEIGHBORS
-    yield Finding(
-        "quality",
+    text = (
         f"{share:.0%} of the {k} nearest neighbors stay nearest{baseline[0]}; trustworthiness "
-        f"{metrics.trustworthiness:.3f}{baseline[1]}.",
-        float(metrics.trustworthiness),
-        "read only coarse groups, not individual neighbors" if few else "",
-        "note" if few else "fine",
+        f"{metrics.trustworthiness:.3f}{baseline[1]}."
     )
+    advice = "read only coarse groups, not individual neighbors" if few else ""
+    return note("quality", text, float(metrics.trustworthiness), advice)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from manifoldry.evaluation.dimension._components import local_pca, residual_variance_elbow, simplex_skewness
 from manifoldry.evaluation.dimension._consensus import consensus
-from manifoldry.evaluation.dimension._elbow import correlation_dimension, residual_variance_elbow
-from manifoldry.evaluation.dimension._likelihood import maximum_likelihood, two_nn
-from manifoldry.evaluation.dimension._local_components import local_pca, simplex_skewness
+from manifoldry.evaluation.dimension._likelihood import correlation_dimension, maximum_likelihood, two_nn
 from manifoldry.evaluation.dimension._pointwise import DimensionByScale, LocalDimension, by_scale, charts, local
 from manifoldry.evaluation.dimension._space import Consensus, DimensionEstimate, UndecidedError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,9 +11,10 @@ import numpy as np
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.geometry.dimension import MIN_DISTANCE_SHARE
-from manifoldry.data._chunked import some_rows
+from manifoldry.data._chunked import sample_of_chunked
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
+from manifoldry.evaluation.dimension._components import planes_of, skewness_of
 from manifoldry.evaluation.dimension._likelihood import fall_by_border, likelihood_of, two_nn_of
-from manifoldry.evaluation.dimension._local_components import planes_of, skewness_of
 from manifoldry.evaluation.dimension._pointwise import DimensionByScale, by_scale
 from manifoldry.evaluation.dimension._space import (
     MAX_SEARCHED_POINTS,
@@ -29,45 +30,23 @@ from manifoldry.evaluation.dimension._space import (
     measure,
 )
 
-MIN_CONSENSUS_POINTS = 20
-"""Least number of points: with fewer, neighborhoods of five are not small."""
-MAX_CONSENSUS_POINTS = 2000
-"""Points at which distances to neighbors are measured: the dimension of the smallest scale is then known to 2 %."""
-NEIGHBOR_SHARE = 0.25
-"""Largest share of the points in a neighborhood."""
-MAX_DUPLICATE_SHARE = 0.01
-"""Share of the points with a duplicate from which duplicates are dropped."""
-MIN_CURVED_CHANGE = 0.05
-"""Rise of the angles' dimension minus the fall of the counts' (in logarithms), beyond one standard error, from which
-neighborhoods are curved: -0.08 to 0.05 on cubes, balls, spheres and Gaussians of 2 to 20 dimensions and 500 or 2,500
-points, 0.08 to 0.3 on tori and other bent sets, 0.5 on images of turned objects."""
-MIN_ANGLE_GROWTH = 0.02
-"""And the least rise of the angles' dimension alone, as the counts' trend is known to 3 % only with 500 points: at most
-0.015 on those flat sets."""
+MIN_CONSENSUS_POINTS = 20  # least number of points: with fewer, neighborhoods of five are not small
+MAX_CONSENSUS_POINTS = 2000  # points that are measured: the smallest scale's dimension is known to 2 %
+NEIGHBOR_SHARE = 0.25  # largest share of the points in a neighborhood
+MAX_DUPLICATE_SHARE = 0.01  # share of the points with a duplicate from which duplicates are dropped
+MIN_CURVED_CHANGE = 0.05  # rise of angles minus fall of counts of curved data: up to 0.05 on flat sets, 0.08 on tori
+MIN_ANGLE_GROWTH = 0.02  # and the least rise of the angles' dimension alone: at most 0.015 on flat sets
 MIN_FALLING_CHANGE = 0.06
-"""Fall of the counts' dimension (in logarithms) beyond the border's and two standard errors, from which there is noise
-at the small scale or neighborhoods are elongated at the large: at most 0.03 on flat sets, 0.16 on a noisy roll."""
-MAX_APART = 1.2
-"""Ratio of the dimensions by angles and by counts up to which they agree: 0.9 to 1.05 on flat sets, 1.35 to 1.5 on
-images of digits and garments, whose neighborhoods are curved at every scale there is."""
-MAX_PLANES_APART = 1.12
-"""The same for the number of principal directions."""
-MAX_REGULAR_RATIO = 1.25
-"""Ratio of TwoNN to maximum likelihood, in curved data, from which points are regularly spaced."""
-MIN_EXTRAPOLATED = 0.75
-"""Least credible extrapolation, as a share of the smallest scale's dimension."""
-MIN_NOISE_FALL = {"falling": 1.25, "apart": 2.0}
-"""Ratio of the smallest scale's dimension to that of a plateau at larger ones, from which the plateau is taken and what
-lies below is noise. Where angles and counts are apart, it has to be as clear as noise in all columns makes it."""
-MAX_FALLEN_SHARE = 0.7
-"""Share of the dimension below which larger scales are mentioned."""
-MAX_SCALE_POINTS = 500
-"""Points at which the plateau is searched."""
-MAX_RELIABLE_DIMENSION = 60
-"""Dimensions above which the number is not reliable: a Gaussian of 50 dimensions and 5,000 points is estimated at 47,
-one of 784 between 150 and 800."""
-MODEL_ERROR = 0.05
-"""Share by which intervals are widened: the least error of the estimators on flat sets of high dimension."""
+"""Fall of the counts' dimension from which there is noise: at most 0.03 on flat sets, 0.16 on a noisy roll."""
+MAX_APART = 1.2  # ratio of angles to counts up to which they agree: 0.9 to 1.05 on flat sets, 1.35 to 1.5 on digits
+MAX_PLANES_APART = 1.12  # the same for the number of principal directions
+MAX_REGULAR_RATIO = 1.25  # ratio of TwoNN to maximum likelihood, in curved data, from which points are regularly spaced
+MIN_EXTRAPOLATED = 0.75  # least credible extrapolation, as a share of the smallest scale's dimension
+MIN_NOISE_FALL = {"falling": 1.25, "apart": 2.0}  # smallest scale over a plateau above noise
+MAX_FALLEN_SHARE = 0.7  # share of the dimension below which larger scales are mentioned
+MAX_SCALE_POINTS = 500  # points at which the plateau is searched
+MAX_RELIABLE_DIMENSION = 60  # not reliable above: 50 are estimated at 47, 784 at 150 to 800
+MODEL_ERROR = 0.05  # share by which intervals are widened: the least error on flat sets of high dimension
 
 
 @dataclass(frozen=True)
@@ -81,6 +60,7 @@ class _Verdict:
     reach: tuple[float, ...] = ()
 
 
+@documented(DATA_TEXTS)
 def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_jobs: int | None = None) -> Consensus:
     """Return one dimension from several estimators, an interval, and the reasons.
 
@@ -99,12 +79,6 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     ----------
     X : array-like, sparse matrix or chunked data of shape (n, D), distances of shape (n, n), or NeighborGraph
         The data; 20 points or more. 20,000 rows of chunked data are drawn.
-    metric : str or callable
-        As in scikit-learn, or "precomputed".
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the samples: 2,000 points are measured, among 20,000.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Notes
     -----
@@ -118,7 +92,7 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     >>> result.value, result.kind
     (10, 'flat')
     """
-    sample = some_rows(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
+    sample = sample_of_chunked(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
     if sample is not None:
         agreed = consensus(sample.rows, metric=metric, random_state=random_state, n_jobs=n_jobs)
         return replace(agreed, why=(*agreed.why, f"Measured on {sample.described}."))
@@ -130,7 +104,8 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
         measured = _measured(space, random_state, n_jobs)
         repeated = (f"{n - space.n_points:,} of {n:,} points are duplicates of others and were dropped.",)
     evidence = gather(measured, Run(random_state, n_jobs))
-    estimates = _named(evidence)
+    # An extrapolation below 0 is a sign of too few points, not a dimension.
+    estimates = {name: estimate for name, estimate in evidence.estimates.items() if estimate.value > 0}
     verdict = _decide(evidence)
     if verdict.kind in MIN_NOISE_FALL and _falls(evidence):
         scales = by_scale(space, sample=MAX_SCALE_POINTS, random_state=random_state, n_jobs=n_jobs)
@@ -155,37 +130,17 @@ def _measured(space: Space, random_state: Any, n_jobs: int | None) -> Measured:
     return measure(space, k, MAX_CONSENSUS_POINTS, random_state, n_jobs)
 
 
-def _named(evidence: Evidence) -> dict[str, DimensionEstimate]:
-    estimates = {
-        "two_nn": evidence.two_nn,
-        "likelihood_zero_scale": evidence.zero_scale,
-        "likelihood_few": evidence.few,
-        "maximum_likelihood": evidence.some,
-        "likelihood_many": evidence.many,
-        "likelihood_border": evidence.border,
-        "likelihood_border_many": evidence.border_many,
-        "simplex_skewness": evidence.angles,
-        "simplex_skewness_many": evidence.angles_many,
-        "local_pca": evidence.planes,
-    }
-    # An extrapolation below 0 is a sign of too few points, not a dimension.
-    return {name: estimate for name, estimate in estimates.items() if estimate is not None and estimate.value > 0}
-
-
 def _decide(evidence: Evidence) -> _Verdict:
     """Return what the scales show and which estimates are used."""
-    if evidence.angles is None or evidence.angles_many is None:
+    if not {"simplex_skewness", "simplex_skewness_many"} <= evidence.estimates.keys():
         return _by_counts(evidence)
     change = evidence.growth - evidence.trend
     if change > MIN_CURVED_CHANGE + evidence.trend_error and evidence.growth > MIN_ANGLE_GROWTH:
         return _curved(evidence)
-    falling = _falls(evidence)
-    counts, angles = (evidence.border_many, evidence.angles_many) if falling else (evidence.border, evidence.angles)
-    if angles.value > MAX_APART * counts.value:
+    scale = "_many" if _falls(evidence) else ""
+    if evidence.value(f"simplex_skewness{scale}") > MAX_APART * evidence.value(f"likelihood_border{scale}"):
         return _apart(evidence)
-    if falling:
-        return _falling(evidence)
-    return _flat(evidence)
+    return _falling(evidence) if scale else _flat(evidence)
 
 
 def _falls(evidence: Evidence) -> bool:
@@ -219,14 +174,14 @@ def _falling_on(verdict: _Verdict, scales: DimensionByScale) -> _Verdict:
 
 
 def _flat(evidence: Evidence) -> _Verdict:
-    assert evidence.angles is not None
-    used, values = ["likelihood_border", "simplex_skewness"], [evidence.border.value, evidence.angles.value]
+    used = ["likelihood_border", "simplex_skewness"]
+    values = [evidence.value(name) for name in used]
     middle = float(np.mean(values))
     why = (
-        f"Angles between neighbors ({evidence.angles.value:.1f}) and the growth of their number, corrected for "
-        f"the border ({evidence.border.value:.1f}), agree and do not change with the scale: neighborhoods are flat."
+        f"Angles between neighbors ({values[1]:.1f}) and the growth of their number, corrected for "
+        f"the border ({values[0]:.1f}), agree and do not change with the scale: neighborhoods are flat."
     )
-    planes = evidence.planes
+    planes = evidence.estimates.get("local_pca")
     if planes is not None and max(planes.value / middle, middle / planes.value) <= MAX_PLANES_APART:
         used, values = [*used, "local_pca"], [*values, planes.value]
         why += f" So do {planes.value:.1f} principal directions of neighborhoods."
@@ -234,14 +189,14 @@ def _flat(evidence: Evidence) -> _Verdict:
 
 
 def _curved(evidence: Evidence) -> _Verdict:
-    few, many = evidence.few, evidence.many
+    few, many = evidence.estimates["likelihood_few"], evidence.estimates["likelihood_many"]
     names, values = ["likelihood_few"], [few.value]
     why = [
         f"With the scale the dimension rises, from {few.value:.1f} with {few.settings['n_neighbors']} neighbors to "
         f"{many.value:.1f} with {many.settings['n_neighbors']} by their number and more by their angles: neighborhoods "
         "are curved, or reach from one sheet to the next, and the smallest scale is used."
     ]
-    two = evidence.two_nn
+    two = evidence.estimates.get("two_nn")
     if two is not None and two.value <= MAX_REGULAR_RATIO * few.value:
         names, values = [*names, "two_nn"], [*values, two.value]
     elif two is not None:
@@ -249,56 +204,50 @@ def _curved(evidence: Evidence) -> _Verdict:
             f"TwoNN ({two.value:.1f}) is left out: first and second neighbors are equally far, as where points are "
             "regularly spaced (frames of a video, a grid)."
         )
-    zero = evidence.zero_scale
+    zero = evidence.estimates.get("likelihood_zero_scale")
     if zero is not None and zero.value < few.value:
         least = MIN_EXTRAPOLATED * min(values)
-        names, values = (
-            [*names, "likelihood_zero_scale"] if zero.value >= least else names,
-            [*values, max(zero.value, least)],
-        )
-        if zero.value >= 1:
-            why.append(f"Extrapolated to neighborhoods of size 0 it tends to {zero.value:.1f}.")
-        else:
-            why.append(
-                "Extrapolated to neighborhoods of size 0 it would be below 1: there are too few points for that."
-            )
+        names = [*names, "likelihood_zero_scale"] if zero.value >= least else names
+        values = [*values, max(zero.value, least)]
+        limit = f"tends to {zero.value:.1f}" if zero.value >= 1 else "would be below 1: there are too few points"
+        why.append(f"Extrapolated to neighborhoods of size 0 it {limit}.")
     return _Verdict("curved", tuple(names), float(np.mean(values)), tuple(why), tuple(values))
 
 
 def _falling(evidence: Evidence) -> _Verdict:
-    assert evidence.angles_many is not None
-    counts, angles, few, many = evidence.border_many, evidence.angles_many, evidence.few, evidence.many
+    few, many = evidence.estimates["likelihood_few"], evidence.estimates["likelihood_many"]
+    used = ("likelihood_border_many", "simplex_skewness_many")
+    counts, angles = (evidence.value(name) for name in used)
     why = (
         f"With the scale the dimension falls, from {few.value:.1f} with {few.settings['n_neighbors']} neighbors to "
         f"{many.value:.1f} with {many.settings['n_neighbors']}, more than the border explains: "
-        f"there is noise at the small scale, or clusters are elongated. At the larger, counts ({counts.value:.1f}, "
-        f"corrected for the border) and angles ({angles.value:.1f}) agree."
+        f"there is noise at the small scale, or clusters are elongated. At the larger, counts ({counts:.1f}, "
+        f"corrected for the border) and angles ({angles:.1f}) agree."
     )
-    used = ("likelihood_border_many", "simplex_skewness_many")
     # The fall may go on at larger scales, and what looks like noise may not be noise.
-    reach = (many.value**2 / max(evidence.some.value, many.value), few.value)
-    return _Verdict("falling", used, (counts.value + angles.value) / 2, (why,), reach)
+    reach = (many.value**2 / max(evidence.value("maximum_likelihood"), many.value), few.value)
+    return _Verdict("falling", used, (counts + angles) / 2, (why,), reach)
 
 
 def _apart(evidence: Evidence) -> _Verdict:
-    assert evidence.angles is not None
+    used = ("maximum_likelihood", "likelihood_border", "simplex_skewness")
+    counts, corrected, angles = (evidence.value(name) for name in used)
     why = (
-        f"Angles between neighbors show {evidence.angles.value:.1f} dimensions, the growth of their number "
-        f"{evidence.border.value:.1f} corrected for the border ({evidence.some.value:.1f} without): neighborhoods "
-        "are curved or uneven at every scale, which raises the angles: the number is used, the angles are a bound."
+        f"Angles between neighbors show {angles:.1f} dimensions, the growth of their number {corrected:.1f} corrected "
+        f"for the border ({counts:.1f} without): neighborhoods are curved or uneven at every scale, which raises the "
+        "angles: the number is used, the angles are a bound."
     )
-    return _Verdict(
-        "apart", ("maximum_likelihood", "likelihood_border", "simplex_skewness"), evidence.border.value, (why,)
-    )
+    return _Verdict("apart", used, corrected, (why,))
 
 
 def _by_counts(evidence: Evidence) -> _Verdict:
-    why = (
-        f"Only the growth of the number of neighbors is known: {evidence.some.value:.1f}, and "
-        f"{evidence.border.value:.1f} if the data has a border like a ball."
-    )
     used = ("maximum_likelihood", "likelihood_border")
-    return _Verdict("counts", used, (evidence.some.value + evidence.border.value) / 2, (why,))
+    counts, corrected = (evidence.value(name) for name in used)
+    why = (
+        f"Only the growth of the number of neighbors is known: {counts:.1f}, and {corrected:.1f} if the data has a "
+        "border like a ball."
+    )
+    return _Verdict("counts", used, (counts + corrected) / 2, (why,))
 
 
 def _left_out(evidence: Evidence, verdict: _Verdict) -> tuple[str, ...]:
@@ -308,7 +257,8 @@ def _left_out(evidence: Evidence, verdict: _Verdict) -> tuple[str, ...]:
         reasons.append(
             f"That many dimensions cannot be estimated from {evidence.n_points:,} points: the number only means many."
         )
-    some, two, planes = evidence.some, evidence.two_nn, evidence.planes
+    some = evidence.estimates["maximum_likelihood"]
+    two, planes = evidence.estimates.get("two_nn"), evidence.estimates.get("local_pca")
     if verdict.kind == "flat" and some.value < verdict.measured - 0.5:
         reasons.append(
             f"Plain maximum likelihood ({some.value:.1f}) is too low in that many dimensions, because neighborhoods of "
@@ -322,83 +272,70 @@ def _left_out(evidence: Evidence, verdict: _Verdict) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS = 5, 20, 40
-"""Scales that are compared; with few points at most a quarter of them."""
-MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS = 20, 80
-"""Limits of the neighbors for local principal components, three times the dimension by angles."""
-MAX_ANGLE_POINTS = 500
-"""Points whose neighborhoods' angles are compared."""
+FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS = 5, 20, 40  # scales; at most a quarter of the points
+MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS = 20, 80  # limits of three times the dimension by angles
+MAX_ANGLE_POINTS = 500  # points whose neighborhoods' angles are compared
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Estimates by the number of neighbors, reasons for those that failed, and two trends.
+    """Estimates by name, reasons for those that failed, and two trends.
 
     ``trend`` is the fall of maximum likelihood from few to many neighbors, in logarithms, beyond what a ball's border
-    explains; ``growth`` the rise of the angles' dimension from 10 to 40. Curvature makes the first negative and the
-    second positive, noise and elongated neighborhoods do the opposite.
+    explains; ``growth`` the rise of the angles' dimension. Curvature makes the first negative and the second positive.
     """
 
     n_points: int
-    few: DimensionEstimate
-    some: DimensionEstimate
-    many: DimensionEstimate
-    border: DimensionEstimate
-    border_many: DimensionEstimate
-    zero_scale: DimensionEstimate | None
-    two_nn: DimensionEstimate | None
-    angles: DimensionEstimate | None
-    angles_many: DimensionEstimate | None
-    planes: DimensionEstimate | None
+    estimates: Mapping[str, DimensionEstimate]
     trend: float
     trend_error: float
     growth: float
     refused: tuple[str, ...]
 
+    def value(self, name: str) -> float:
+        """Return the dimension by one estimate."""
+        return self.estimates[name].value
+
 
 def gather(measured: Measured, run: Run) -> Evidence:
     """Return the evidence from measured points."""
     few, some, many = (min(k, measured.n_neighbors) for k in (FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS))
+    near, least = measured.some(MAX_ANGLE_POINTS), min(10, some)
     refused: list[str] = []
     counts = {k: likelihood_of(measured, k) for k in {few, some, many}}
-    border, border_many = (likelihood_of(measured, k, border=True) for k in (some, many))
-    near = measured.some(MAX_ANGLE_POINTS)
-    least = min(10, some)
+    border = likelihood_of(measured, some, border=True)
     angles = {k: _if_decided(partial(skewness_of, near, k, run), refused) for k in sorted({least, some, many})}
-    middle = angles[some]
+    first, middle, last = angles[least], angles[some], angles[many]
     planes = None
     if middle is not None:
         wide = int(np.clip(round(3 * middle.value), MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS))
         planes = planes_of(near, min(wide, measured.n_neighbors), run)
-    last, first = angles[many], angles[least]
-    shares = few / measured.n_points, many / measured.n_points
-    return Evidence(
-        n_points=measured.n_points,
-        few=counts[few],
-        some=counts[some],
-        many=counts[many],
-        border=border,
-        border_many=border_many,
-        zero_scale=_if_decided(partial(zero_scale, measured), refused),
-        two_nn=_if_decided(partial(two_nn_of, measured, 0.0, "likelihood"), refused),
-        angles=middle,
-        angles_many=last,
-        planes=planes,
-        trend=float(np.log(counts[few].value / counts[many].value)) - fall_by_border(border.value, *shares),
-        trend_error=float(
-            1 / np.sqrt(effective_count((few - 1) * len(measured.points), len(measured.points), measured.n_points))
-        ),
-        growth=float(np.log(last.value / first.value)) if last is not None and first is not None else 0.0,
-        refused=tuple(dict.fromkeys(refused)),
-    )
+    zero = _if_decided(partial(zero_scale, measured), refused)
+    estimates = {
+        "two_nn": _if_decided(partial(two_nn_of, measured, 0.0, "likelihood"), refused),
+        "likelihood_zero_scale": zero,
+        "likelihood_few": counts[few],
+        "maximum_likelihood": counts[some],
+        "likelihood_many": counts[many],
+        "likelihood_border": border,
+        "likelihood_border_many": likelihood_of(measured, many, border=True),
+        "simplex_skewness": middle,
+        "simplex_skewness_many": last,
+        "local_pca": planes,
+    }
+    m, n = len(measured.points), measured.n_points
+    trend = float(np.log(counts[few].value / counts[many].value)) - fall_by_border(border.value, few / n, many / n)
+    trend_error = float(1 / np.sqrt(effective_count((few - 1) * m, m, n)))
+    growth = float(np.log(last.value / first.value)) if last is not None and first is not None else 0.0
+    decided = {name: estimate for name, estimate in estimates.items() if estimate is not None}
+    return Evidence(n, decided, trend, trend_error, growth, tuple(dict.fromkeys(refused)))
 
 
 def zero_scale(measured: Measured) -> DimensionEstimate:
     r"""Return the dimension extrapolated to neighborhoods of size 0.
 
-    Where the density is constant the spacings :math:`j \log (T_{j+1} / T_j)` are independent exponential variables of
-    rate d, so each rank j has a dimension of its own, :math:`1 / \hat d_j` their mean over the points. Curvature adds a
-    multiple of the squared distance, so the line of :math:`\hat d_j` over the mean :math:`T_j^2` is extrapolated to 0.
+    The spacings :math:`j \log (T_{j+1} / T_j)` have mean 1 / d at every rank j; curvature adds a multiple of the
+    squared distance, so the line of the dimensions over the mean :math:`T_j^2` is extrapolated.
     """
     k = min(SOME_NEIGHBORS + 1, measured.n_neighbors)
     lengths = measured.lengths[:, :k]

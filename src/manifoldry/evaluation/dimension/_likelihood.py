@@ -1,4 +1,4 @@
-"""How the number of neighbors grows with their distance: maximum likelihood, and TwoNN, its smallest case."""
+"""How the number of neighbors grows with their distance: maximum likelihood, TwoNN, correlation dimension."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from manifoldry._numerics.geometry.dimension import (
     local_dimensions,
     log_ratios,
 )
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
 from manifoldry.evaluation.dimension._space import (
+    NORMAL_QUANTILE,
     DimensionEstimate,
     Measured,
     UndecidedError,
@@ -27,13 +29,12 @@ from manifoldry.evaluation.dimension._space import (
     neighbor_count,
 )
 
-DISCARDED_SHARE = 0.1
-"""Share of the largest ratios that TwoNN's fit leaves out, as in the paper: there the density changes most."""
+DISCARDED_SHARE = 0.1  # largest ratios that TwoNN's fit leaves out, as in the paper: there the density changes most
 FIT_VARIANCE = 1.2
-"""Variance of the slope fitted to n exponential variables, relative to the squared rate over n: 1.14 to 1.22 with nine
-tenths of 100 to 3,000 variables, 1.19 to 1.27 with all, over 2,000 to 20,000 samples."""
+"""Variance of the slope fitted to n exponential variables over the squared rate / n: 1.14 to 1.27 in simulations."""
 
 
+@documented(DATA_TEXTS)
 def maximum_likelihood(
     X: Any,
     *,
@@ -60,20 +61,8 @@ def maximum_likelihood(
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n, D), distances of shape (n, n), or NeighborGraph
-        The data.
-    n_neighbors : int, optional
-        Number of neighbors k; None for 20, or half of the points if they are fewer.
     border : bool
         Whether to correct for the border of the data.
-    metric : str or callable
-        As in scikit-learn, or "precomputed".
-    sample : int, optional
-        Number of points at which it is measured; None for all.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the sample.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -120,6 +109,7 @@ def likelihood_of(measured: Measured, k: int, *, border: bool = False) -> Dimens
     return DimensionEstimate(method, value, low, high, local, measured.rows, "theory", settings)
 
 
+@documented(DATA_TEXTS)
 def two_nn(
     X: Any,
     *,
@@ -143,8 +133,6 @@ def two_nn(
 
     Parameters
     ----------
-    X, metric, sample, random_state, n_jobs
-        As in `maximum_likelihood`.
     discard : float
         Share of the largest ratios that are left out, at least 0 and below 1.
     fit : {"linear", "likelihood"}
@@ -212,23 +200,86 @@ def _first_ratios(lengths: FloatArray) -> FloatArray:
     return logs
 
 
+CORRELATION_NEIGHBORS = (10, 20)  # ranks at the two radii: the smallest scale above noise with enough pairs
+
+
+@documented(DATA_TEXTS)
+def correlation_dimension(
+    X: Any,
+    *,
+    n_neighbors: tuple[int, int] = CORRELATION_NEIGHBORS,
+    metric: Any = "euclidean",
+    sample: int | None = 1000,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> DimensionEstimate:
+    r"""Return the correlation dimension, the slope of the number of pairs over their distance, between two radii.
+
+    .. math:: C(r) = \frac{\#\{i \ne j : |x_i - x_j| < r\}}{n (n - 1)}, \qquad
+              \hat d = \frac{\log C(r_2) - \log C(r_1)}{\log r_2 - \log r_1}
+
+    The radii are the median distances to the 10th and the 20th neighbor (in ``settings``). Dense regions have most
+    pairs, so it is their dimension; a border lowers it as it lowers maximum likelihood. `by_scale` shows other ranges.
+
+    Parameters
+    ----------
+    n_neighbors : tuple of two ints
+        Ranks of the neighbors at the two radii.
+
+    Returns
+    -------
+    DimensionEstimate
+        Without local values. The interval is that of the jackknife over points with fixed radii. It is half as wide
+        again as necessary, because the radii depend on the points.
+
+    Notes
+    -----
+    A graph is not accepted: it does not list all pairs within a radius. References: grassberger1983
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(size=(2000, 3))
+    >>> round(correlation_dimension(X).value, 1)
+    2.8
+    """
+    space = as_space(X, metric)
+    if space.kind == "graph":
+        raise UndecidedError("A graph of neighbors does not list all pairs within a radius; pass rows or distances.")
+    first, last = n_neighbors
+    last = check.integer("n_neighbors[1]", last, 2, space.n_points - 1, f" for {space.n_points} points")
+    first = check.integer("n_neighbors[0]", first, 1, last - 1, " (below the second)")
+    measured = measure(space, last, sample, random_state, n_jobs)
+    radii = np.median(measured.lengths[:, [first - 1, last - 1]], axis=0)
+    if not 0 < radii[0] < radii[1]:
+        raise UndecidedError(
+            f"Neighbors number {first} and {last} are at the same median distance (ties or duplicates): use ranks "
+            "with a larger difference, or drop duplicates."
+        )
+    rows_of, m = measured.space.distances, len(measured.points)
+    counts: FloatArray = np.concatenate(
+        [(rows_of(measured.points[lo : lo + 64])[:, :, None] < radii).sum(axis=1) - 1.0 for lo in range(0, m, 64)]
+    )
+    means, width = counts.mean(axis=0), float(np.log(radii[1] / radii[0]))
+    value = float(np.log(means[1] / means[0])) / width
+    # A pair of two measured points counts for both, so a point's part counts up to twice.
+    parts = (1 + m / measured.n_points) * (counts / means) @ np.array([-1.0, 1.0]) / width
+    reach = NORMAL_QUANTILE * float(parts.std(ddof=1)) / np.sqrt(m)
+    settings = {"n_neighbors": (first, last), "radii": (float(radii[0]), float(radii[1]))}
+    ends = value - reach, value + reach
+    return DimensionEstimate("correlation_dimension", value, *ends, None, measured.rows, "jackknife", settings)
+
+
 # The expected maximum likelihood estimate of a ball, where neighborhoods reach over the border.
 
-N_BORDER_NODES = 12
-"""Nodes of the quadratures over the ball and over a neighborhood; 24 change the expectation by less than 2e-4."""
-N_RADIUS_HALVINGS = 40
-"""Halvings of the radius that holds k of n points: to 1e-12 of the diameter."""
-MAX_BALL_DIMENSION = 400.0
-"""Dimensions above which no correction is made: it would exceed a factor of 10."""
-N_BALL_DIMENSIONS = 60
-"""Dimensions between 1 and the maximum at which the expectation is computed; between them it is interpolated."""
+N_BORDER_NODES = 12  # nodes of the quadratures; 24 change the expectation by less than 2e-4
+N_RADIUS_HALVINGS = 40  # halvings of the radius that holds k of n points: to 1e-12 of the diameter
+MAX_BALL_DIMENSION = 400.0  # dimensions above which no correction is made: it would exceed a factor of 10
+N_BALL_DIMENSIONS = 60  # dimensions at which the expectation is computed; between them it is interpolated
 
 
 def lens_share(distance: Any, radius: Any, dimension: Any) -> FloatArray:
-    r"""Return the share of the unit ball's volume within ``radius`` of a point at ``distance`` from its center.
-
-    The two balls meet in two caps; with :math:`I` the regularized incomplete beta function, a cap of a ball of radius R
-    with its plane at h >= 0 from the center has the share :math:`\frac12 I_{1-h^2/R^2}(\frac{D+1}{2}, \frac12)`.
+    """Return the share of the unit ball's volume within ``radius`` of a point at ``distance`` from its center.
 
     Examples
     --------
@@ -252,12 +303,9 @@ def _cap(plane: FloatArray, radius: Any, dimension: Any) -> FloatArray:
 def expected_likelihood(dimension: Any, share: float) -> FloatArray:
     r"""Return the maximum likelihood estimate of uniform points in a ball, with neighborhoods of a share k / n of them.
 
-    With V(c, r) the share of the ball within r of a point at distance c from its center, and R(c) the radius at which
-    that is k / n,
-
     .. math:: \frac1{\hat d} = \int \int_0^1 \frac{V(c, R(c)\,t)}{V(c, R(c))} \frac{dt}{t} \; d(c^D) ,
 
-    the mean of :math:`\log(T_k / T_j)` over the points of the ball.
+    with V(c, r) the share of the ball within r of a point at distance c from its center, and R(c) where that is k / n.
 
     Examples
     --------
@@ -294,10 +342,7 @@ def on_curve(value: float, dimensions: FloatArray, expected: FloatArray) -> floa
 
 
 def border_corrected(value: float, share: float) -> float:
-    """Return the dimension of the ball whose expected estimate, with neighborhoods of this share, is ``value``.
-
-    At most `MAX_BALL_DIMENSION`.
-    """
+    """Return the dimension of the ball whose expected estimate, with neighborhoods of this share, is ``value``."""
     return on_curve(value, *ball_curve(share))
 
 

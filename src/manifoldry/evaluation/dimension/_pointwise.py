@@ -20,6 +20,7 @@ from manifoldry._numerics.geometry.dimension import (
 from manifoldry._numerics.patches.atlas import MIN_PATCHES
 from manifoldry._numerics.patches.charts import fit_charts
 from manifoldry._numerics.patches.cover import VoronoiCover, find_cells
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
 from manifoldry.evaluation._input import random_rows
 from manifoldry.evaluation.dimension._likelihood import ball_curve, on_curve
 from manifoldry.evaluation.dimension._space import (
@@ -36,14 +37,9 @@ from manifoldry.evaluation.dimension._space import (
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-MAX_UNIFORM_SPREAD = 1.6
-"""Ratio of the 95 % and 5 % quantiles of the smoothed values up to which the dimension is the same everywhere:
-1.2 to 1.35 on cubes, balls, spheres, Gaussians and rolls of 2,500 points, 1.5 on uneven ones; 1.8 on digits, 2.5 on
-MNIST (ones have fewer dimensions than eights), 3.4 on a line, a disk and a ball."""
-MIN_UNIFORM_DIFFERENCE = 0.9
-"""And the difference of those quantiles, because parts have integer dimensions."""
-MIN_NAMED_SHARE = 0.1
-"""Least share of the points that is reported as a part with its own dimension."""
+MAX_UNIFORM_SPREAD = 1.6  # ratio of the 95 % and 5 % quantiles of one dimension: 1.2 to 1.5 on flat sets, 2.5 on MNIST
+MIN_UNIFORM_DIFFERENCE = 0.9  # and the difference of those quantiles, because parts have integer dimensions
+MIN_NAMED_SHARE = 0.1  # least share of the points that is reported as a part with its own dimension
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +71,7 @@ class LocalDimension:
         return f"LocalDimension({low:.1f} to {high:.1f}, {'varies' if self.varies else 'the same everywhere'})"
 
 
+@documented(DATA_TEXTS)
 def local(
     X: Any,
     *,
@@ -90,19 +87,6 @@ def local(
 
     Like those of `maximum_likelihood`, values are too low near borders and in high dimensions: use them to compare
     points with each other.
-
-    Parameters
-    ----------
-    X : array-like or sparse matrix of shape (n, D), distances of shape (n, n), or NeighborGraph
-        The data.
-    n_neighbors : int, optional
-        Number of neighbors k; None for 20, or half of the points if they are fewer.
-    metric : str or callable
-        As in scikit-learn, or "precomputed".
-    random_state : None, int, numpy Generator or RandomState
-        Seed of an approximate search, where points are many.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Notes
     -----
@@ -160,20 +144,15 @@ def _described(values: FloatArray, own: FloatArray) -> LocalDimension:
     return LocalDimension(values, own, varies, pieces, why)
 
 
-MAX_ATLAS_POINTS = 3000
-"""Points that are covered by patches."""
-MAX_CHART_WIDTH = 30
-"""Largest dimension of a chart."""
-CHART_NEIGHBORS = 10
-"""Neighbors in the graph whose components the patches follow."""
-CHART_VARIANCE_LEFT = 0.05
-"""Share of a patch's variance that its chart may leave out."""
-CHART_OVERLAP = 0.3
-"""How far patches reach into their neighbors, as in IPA."""
-POINTS_PER_DIMENSION = 6
-"""Points of a patch for each dimension of its chart."""
+MAX_ATLAS_POINTS = 3000  # points that are covered by patches
+MAX_CHART_WIDTH = 30  # largest dimension of a chart
+CHART_NEIGHBORS = 10  # neighbors in the graph whose components the patches follow
+CHART_VARIANCE_LEFT = 0.05  # share of a patch's variance that its chart may leave out
+CHART_OVERLAP = 0.3  # how far patches reach into their neighbors, as in IPA
+POINTS_PER_DIMENSION = 6  # points of a patch for each dimension of its chart
 
 
+@documented(DATA_TEXTS)
 def charts(
     X: Any, *, n_patches: int | None = None, share: float = CHART_VARIANCE_LEFT, random_state: Any = 0
 ) -> DimensionEstimate:
@@ -186,13 +165,11 @@ def charts(
     Parameters
     ----------
     X : array-like of shape (n, D)
-        Dense rows.
+        Dense rows, of which at most 3,000 are used.
     n_patches : int, optional
         Number of patches; None for 60 points each, at least 16 patches, or fewer for few points.
     share : float
         Share of a patch's variance that its chart may leave out.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the sample of at most 3,000 points and of the centers.
 
     Returns
     -------
@@ -231,21 +208,15 @@ def charts(
     mean, low, high = mean_of(sizes.astype(float))
     settings = {"n_patches": cover.n_patches, "share": share, "width": width}
     # Charts of the maximum width might need more dimensions.
-    low, high = (
-        value + low - mean,
-        np.inf if (sizes == width).mean() > 0.5 and width < points.shape[1] else value + high - mean,
-    )
+    unbounded = (sizes == width).mean() > 0.5 and width < points.shape[1]
+    low, high = value + low - mean, np.inf if unbounded else value + high - mean
     return DimensionEstimate("charts", value, low, high, local, rows, "points", settings)
 
 
-MAX_SCALE_NEIGHBORS = 2048
-"""Neighbors of the largest scale."""
-LARGEST_SCALE_SHARE = 0.25
-"""Share of the points in the largest neighborhoods."""
-MAX_PLATEAU_CHANGE = 0.1
-"""Change of the dimension, relative to the mean, over a plateau."""
-MIN_PLATEAU_SCALES = 3
-"""Doublings of the number of neighbors that make a plateau."""
+MAX_SCALE_NEIGHBORS = 2048  # neighbors of the largest scale
+LARGEST_SCALE_SHARE = 0.25  # share of the points in the largest neighborhoods
+MAX_PLATEAU_CHANGE = 0.1  # change of the dimension, relative to the mean, over a plateau
+MIN_PLATEAU_SCALES = 3  # doublings of the number of neighbors that make a plateau
 
 
 @dataclass(frozen=True, repr=False)
@@ -297,13 +268,9 @@ class DimensionByScale:
         return "\n".join([*rows, *self.why])
 
 
+@documented(DATA_TEXTS)
 def by_scale(
-    X: Any,
-    *,
-    metric: Any = "euclidean",
-    sample: int = 1000,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
+    X: Any, *, metric: Any = "euclidean", sample: int = 1000, random_state: Any = 0, n_jobs: int | None = None
 ) -> DimensionByScale:
     r"""Return the dimension at neighborhoods of 2, 4, 8, ... points, and the range of scales over which it is constant.
 
@@ -318,8 +285,6 @@ def by_scale(
 
     Parameters
     ----------
-    X, metric, random_state, n_jobs
-        As in `maximum_likelihood`.
     sample : int
         Number of points at which it is measured.
 
@@ -369,19 +334,13 @@ def _bands(measured: Measured, ends: IntArray) -> tuple[IntArray, FloatArray, Fl
         )
     ends, sums = ends[sums > 0], sums[sums > 0]  # on a grid the first neighbors of all points are at one distance
     values = m * (ends // 2) / sums
-    bounds = [
-        gamma_interval(v, effective_count(m * (b // 2), m, measured.n_points))
-        for v, b in zip(values, ends, strict=True)
-    ]
-    low, high = np.array(bounds).T
+    counts = [effective_count(m * (b // 2), m, measured.n_points) for b in ends]
+    low, high = np.array([gamma_interval(v, count) for v, count in zip(values, counts, strict=True)]).T
     return ends, values, low, high, np.median(proper[:, ends - 1], axis=0)
 
 
 def _of_ball(value: float, a: int, b: int, n: int) -> float:
-    """Return the dimension of the ball whose ranks a to b of n points have the expected estimate ``value``.
-
-    The sum of spacings up to rank k is that of log(T_k / T_j) over j < k: (k - 1) over the expected likelihood.
-    """
+    """Return the dimension of the ball whose ranks a to b of n points have the expected estimate ``value``."""
     dimensions, upper = ball_curve(b / n)
     lower = (a - 1) / ball_curve(a / n)[1] if a > 1 else 0.0
     return on_curve(value, dimensions, (b - a) / ((b - 1) / upper - lower))
@@ -419,12 +378,7 @@ def _describe(values: FloatArray, radius: FloatArray, plateau: tuple[int, int] |
             f"Below, at {radius[0]:.3g}, it is {values[0]:.1f}: if larger neighborhoods are curved or reach other "
             "sheets, this is the dimension of the data."
         )
-    if above > 1 + MAX_PLATEAU_CHANGE:
-        sentences.append(
-            f"Above it goes to {values[-1]:.1f} at {radius[-1]:.3g}: neighborhoods are curved, or reach other sheets."
-        )
-    elif above < 1 - MAX_PLATEAU_CHANGE:
-        sentences.append(
-            f"Above it goes to {values[-1]:.1f} at {radius[-1]:.3g}: neighborhoods are as wide as the data."
-        )
+    if not 1 - MAX_PLATEAU_CHANGE <= above <= 1 + MAX_PLATEAU_CHANGE:
+        cause = "curved, or reach other sheets" if above > 1 else "as wide as the data"
+        sentences.append(f"Above it goes to {values[-1]:.1f} at {radius[-1]:.3g}: neighborhoods are {cause}.")
     return tuple(sentences)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -17,27 +17,18 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.elbow import REASON_WIDTH
 from manifoldry._numerics.geometry.dimension import SQUARED_METRICS
-from manifoldry.graph._pairwise import as_points, block_rows, distance_rows, distances_to_others, nearest, row_map
+from manifoldry.graph._pairwise import as_points, chunk_rows, distance_rows, distances_without_self, nearest, row_map
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-MAX_SEARCHED_POINTS = 20_000
-"""Points among which the neighbors of a sample are searched: 1,000 x 20,000 distances between rows of 784
-columns take two CPU seconds."""
-MIN_MEASURED_POINTS = 5
-"""Least number of points with three neighbors at different distances besides the farthest."""
-GRAM_BLOCK_ENTRIES = 2_000_000
-"""Entries of the neighborhoods that are multiplied at a time."""
-OWN_METRICS = ("hellinger", "mahalanobis", "seuclidean")
-"""Metrics that are Euclidean between mapped rows."""
+MAX_SEARCHED_POINTS = 20_000  # points among which neighbors are searched: two CPU seconds for 1,000 points of MNIST
+MIN_MEASURED_POINTS = 5  # least number of points with three neighbors at different distances besides the farthest
+GRAM_BLOCK_ENTRIES = 2_000_000  # entries of the neighborhoods that are multiplied at a time
+OWN_METRICS = ("hellinger", "mahalanobis", "seuclidean")  # metrics that are Euclidean between mapped rows
 
 
 @dataclass(frozen=True)
 class Space:
-    """Valid points: rows, distances between all of them, or a graph alone.
-
-    ``kind`` is "rows" (Euclidean rows, dense or sparse), "distances" (n, n), "metric" (rows with a metric of their own)
-    or "graph".
-    """
+    """Valid points of one ``kind``: Euclidean "rows", "distances" (n, n), rows with a "metric", or a "graph" alone."""
 
     points: Any
     kind: str
@@ -55,6 +46,12 @@ class Space:
         rows = self.points[chosen]
         return Space(rows if issparse(rows) else rows.astype(float, copy=False), self.kind, self.metric)
 
+    def graph(self, k: int, run: Run) -> NeighborGraph:
+        """Return the k nearest of each point, or the graph itself."""
+        if self.kind == "graph":
+            return cast(NeighborGraph, self.points)
+        return neighbor_graph(self.points, NeighborRule(k, None, self.metric).resolve(self.n_points), run)[0]
+
     def distances(self, rows: IntArray, columns: IntArray | None = None) -> FloatArray:
         """Return distances from some points to others, or to all of them."""
         other = self if columns is None else self.subset(columns)
@@ -70,9 +67,7 @@ class Space:
     def grams(self, neighborhoods: IntArray) -> FloatArray:
         """Return inner products about the mean of each neighborhood: indices (b, k) to matrices (b, k, k)."""
         if self.kind == "graph":
-            raise UndecidedError(
-                "A graph has no angles between its edges; pass the rows, or distances with metric='precomputed'."
-            )
+            raise UndecidedError("A graph has no angles between its edges; pass rows or precomputed distances.")
         if self.kind == "rows" and not issparse(self.points):
             rows = self.points[neighborhoods]
             rows = rows - rows.mean(axis=1, keepdims=True)
@@ -86,11 +81,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Measured:
-    """Distances (m, k), ascending, from measured points to their nearest, and which those are.
-
-    ``points`` are the measured ones and ``neighbors`` refers to ``space``, a sample of the given data where those are
-    many; ``rows`` are the measured points' rows in the given data.
-    """
+    """Ascending distances (m, k) of measured ``points`` in ``space``; ``rows`` are their rows in the given data."""
 
     space: Space
     points: IntArray
@@ -180,19 +171,18 @@ def _search(space: Space, points: IntArray, k: int, run: Run) -> tuple[FloatArra
     rows_of = distance_rows(space.points) if space.kind == "rows" else space.distances
 
     def block(lo: int, hi: int) -> tuple[FloatArray, IntArray]:
-        distances = distances_to_others(rows_of, points[lo:hi])
+        distances = distances_without_self(rows_of, points[lo:hi])
         columns = nearest(distances, k)
         return np.take_along_axis(distances, columns, axis=1), columns
 
-    parts = run.map(block, run.ranges(len(points), block_rows(n)), blas=True)
+    parts = run.map(block, run.ranges(len(points), chunk_rows(n)), blas=True)
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def _all_points(space: Space, k: int, run: Run) -> Measured:
-    metric = {"rows": "euclidean", "distances": "precomputed"}.get(space.kind, space.metric)
-    graph, _ = neighbor_graph(space.points, NeighborRule(k, None, metric).resolve(space.n_points), run)
+    graph = space.graph(k, run)
     lengths = graph.lengths.reshape(-1, k).astype(float)
-    if _is_squared(metric):
+    if _is_squared(space.metric):
         lengths = np.sqrt(np.maximum(lengths, 0.0))
     every = np.arange(space.n_points)
     return Measured(space, every, every, lengths, graph.indices.reshape(-1, k))
@@ -232,7 +222,7 @@ def _of_distances(X: Any) -> Space:
         raise ValueError("Distances must be finite; X holds NaN or infinity: keep one connected component.")
     check.square_distances(table)
     check.enough_points(len(table), MIN_MEASURED_POINTS)
-    return Space(table, "distances")
+    return Space(table, "distances", "precomputed")
 
 
 def _is_squared(metric: Any) -> bool:
@@ -245,15 +235,9 @@ def _centered(products: FloatArray) -> FloatArray:
     return centered
 
 
-LEVEL = 0.95
-"""Level of all intervals."""
-NORMAL_QUANTILE = 1.959964
-"""The normal distribution leaves (1 - LEVEL) / 2 beyond this many deviations."""
-SHARED_NEIGHBOR_VARIANCE = 0.65
-"""By how much the variance of a mean over all points exceeds that over independent points, because near points share
-neighbors; a mean over a share of the points has this share of it. Measured on periodic cubes without border, over 300
-seeds: 0.4 to 0.85 with 1, 2 and 4 dimensions, 300 and 1,000 points, 2 to 20 neighbors, without a trend; with an eighth
-of the points 0.02 to 0.18 instead of 0.08."""
+LEVEL = 0.95  # level of all intervals
+NORMAL_QUANTILE = 1.959964  # the normal distribution leaves (1 - LEVEL) / 2 beyond this many deviations
+SHARED_NEIGHBOR_VARIANCE = 0.65  # excess variance of a mean over points that share neighbors: 0.4 to 0.85 on cubes
 
 
 class UndecidedError(ValueError):
@@ -303,10 +287,7 @@ class DimensionEstimate:
 
 
 def gamma_interval(value: float, shape: float) -> tuple[float, float]:
-    """Return the interval of a rate estimated by ``value`` from the sum of ``shape`` exponential variables.
-
-    The sum times the rate is a gamma variable: the rate lies between ``value`` times its quantiles over its mean.
-    """
+    """Return the interval of a rate estimated by ``value`` from the sum of ``shape`` exponential variables."""
     tails = (1 - LEVEL) / 2, (1 + LEVEL) / 2
     low, high = (value * float(gammaincinv(shape, tail)) / shape for tail in tails)
     return low, high

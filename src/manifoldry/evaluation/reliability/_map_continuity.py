@@ -11,22 +11,18 @@ from scipy.sparse import csr_array
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry._numerics.descent.leave_one_out import LeftOut, LeftOutLoss, place_left_out
+from manifoldry._numerics.descent.leave_one_out import LeftOut, LeftOutLoss, embed_left_out
 from manifoldry._numerics.geometry.neighbor_affinity import membership_strengths
 from manifoldry._numerics.geometry.principal import principal_directions
+from manifoldry.evaluation._docs import SHARED_TEXTS, documented
+from manifoldry.evaluation._input import neighbor_lists
 from manifoldry.graph._pairwise import as_points
-from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-N_LOCAL_NEIGHBORS = 30
-"""Neighbors that give the principal directions along which a point is moved."""
-LENGTH_IN_DEVIATIONS = 2.0
-"""Default length of a move. Shorter moves find fewer of the points between two Gaussians, longer ones move all."""
-MAX_LENGTH_POINTS = 1000
-"""Points whose neighborhoods give the default length."""
-CONTINUITY_BLOCK = 4_000_000
-"""Numbers that a block of points holds at a time."""
-MAX_MISMATCH = 1e-3
-"""Largest relative difference between the lengths of the fitted graph and the distances of the rows X."""
+N_LOCAL_NEIGHBORS = 30  # neighbors that give the principal directions along which a point is moved
+LENGTH_IN_DEVIATIONS = 2.0  # shorter moves find fewer of the points between two Gaussians, longer ones move all
+MAX_LENGTH_POINTS = 1000  # points whose neighborhoods give the default length
+CONTINUITY_BLOCK = 4_000_000  # numbers that a block of points holds at a time
+MAX_MISMATCH = 1e-3  # largest relative difference between the lengths of the graph and the distances of the rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,7 +51,6 @@ class MapContinuity:
     extent: float
 
     def __repr__(self) -> str:
-        """Return the scores in words."""
         half, most = np.quantile(self.perturbation, [0.5, 0.95])
         text = (
             f"Moved by {self.length:.3g} in the data, half of {len(self.points):,} points move by {half:.3g} or less "
@@ -71,6 +66,7 @@ class MapContinuity:
         )
 
 
+@documented(SHARED_TEXTS)
 def map_continuity(
     model: Any,
     X: Any,
@@ -84,8 +80,7 @@ def map_continuity(
 
     The leave-one-out map finds the position of one point by the loss :math:`L_i` of the fit, with all others fixed. The
     *perturbation score* is the longest move of the image when the point moves by a small length e along the leading
-    principal
-    directions :math:`v` of its neighborhood, to either side,
+    principal directions :math:`v` of its neighborhood, to either side,
 
     .. math:: \max_{v, \pm} \| \hat y(x_i \pm e v) - \hat y_i \| ,
 
@@ -108,8 +103,6 @@ def map_continuity(
         neighbors along the direction in which it is largest: as far as the farthest of them in that direction.
     n_directions : int
         Number of directions, each taken both ways.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -142,20 +135,22 @@ def map_continuity(
     if length != "auto":
         length = check.number("length", length, 0.0, open_low=True)
     run = Run(getattr(model, "random_state", 0), n_jobs)
-    near = _neighbors(X, run)
-    step = _usual_length(X, near, run) if isinstance(length, str) else length
-    if step == 0:
+    near = neighbor_lists(X, min(N_LOCAL_NEIGHBORS, len(X) - 1), run)
+    if isinstance(length, str):  # it does not depend on the evaluated points
+        some = run.rng("length of moves").permutation(len(X))[:MAX_LENGTH_POINTS]
+        length = LENGTH_IN_DEVIATIONS * float(np.median(_local_directions(X, near[some], 1, run)[1]))
+    if length == 0:
         raise ValueError("Half of the points have 30 duplicates, so no length of a move follows from X; pass length.")
     directions, _ = _local_directions(X, near[rows], min(n_directions, X.shape[1]), run)
     extent = float(np.sqrt(((layout - layout.mean(axis=0)) ** 2).sum(axis=1).mean()))
     loss = _loss(model, len(X), run)
     if loss is None:
-        moves = _moves_by_transform(model, X, rows, step * directions)
-        return MapContinuity(rows, moves, None, step, extent)
-    moves, curvature = _left_out_scores(model, loss, X, rows, step, directions, run)
+        moves = _moves_by_transform(model, X, rows, length * directions)
+        return MapContinuity(rows, moves, None, length, extent)
+    moves, curvature = _left_out_scores(model, loss, X, rows, length, directions, run)
     least = np.linalg.eigvalsh(curvature)[:, 0]
     singularity = np.divide(1.0, least, out=np.full(len(least), np.inf), where=least > 0)
-    return MapContinuity(rows, moves, singularity, step, extent)
+    return MapContinuity(rows, moves, singularity, length, extent)
 
 
 def _layout(model: Any, X: FloatArray) -> FloatArray:
@@ -180,23 +175,8 @@ def _chosen(points: Any, n: int) -> IntArray:
     return chosen
 
 
-def _neighbors(X: FloatArray, run: Run) -> IntArray:
-    """Return the nearest neighbors of each point, shape (n, k)."""
-    k = min(N_LOCAL_NEIGHBORS, len(X) - 1)
-    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), run)[0].indices.reshape(-1, k)
-
-
-def _usual_length(X: FloatArray, near: IntArray, run: Run) -> float:
-    """Return the default length of a move, which does not depend on the evaluated points."""
-    rows = run.rng("length of moves").permutation(len(X))[:MAX_LENGTH_POINTS]
-    return LENGTH_IN_DEVIATIONS * float(np.median(_local_directions(X, near[rows], 1, run)[1]))
-
-
 def _local_directions(X: FloatArray, near: IntArray, count: int, run: Run) -> tuple[FloatArray, FloatArray]:
-    """Return the leading principal directions (m, count, d) of neighborhoods, and the deviation (m,) along the first.
-
-    Directions beyond the rank of a neighborhood are zeros.
-    """
+    """Return principal directions (m, count, d), zeros beyond the rank, and the deviation (m,) along the first."""
     m, k = near.shape
     directions, spread = np.zeros((m, count, X.shape[1])), np.empty(m)
 
@@ -255,13 +235,13 @@ def _left_out_scores(
         around = Neighborhoods.of(affinities, X, points[part], directions[part])
         start = loss.layout[points[part]].astype(np.float64)
         still = perturbed(around, np.zeros(around.near.shape))
-        base = place_left_out(loss, still, start, anywhere=False)
+        base = embed_left_out(loss, still, start, anywhere=False)
         curvature[part] = loss.hessian(base, still)
-        longest = np.linalg.norm(place_left_out(loss, still, base) - base, axis=1)
+        longest = np.linalg.norm(embed_left_out(loss, still, base) - base, axis=1)
         for shift in np.concatenate([around.along, -around.along]):
             # |o - e v|^2 - |o|^2 = e^2 - 2 e <o, v> for an offset o and a direction v, which may be 0
             moved = perturbed(around, step * (step - 2.0 * shift))
-            longest = np.maximum(longest, np.linalg.norm(place_left_out(loss, moved, base) - base, axis=1))
+            longest = np.maximum(longest, np.linalg.norm(embed_left_out(loss, moved, base) - base, axis=1))
         moves[part] = longest
 
     width = max(int(degrees.max()), loss.layout.size)  # a Hessian sums over the whole layout
@@ -285,16 +265,15 @@ def _perturbed(model: Any, X: FloatArray, run: Run) -> PerturbedProbabilities | 
 
 # Affinities of fitted points, each moved a little in the data while all others stay: t-SNE's and UMAP's.
 
-OFFSETS_BLOCK = 1_000_000
-"""Numbers in the differences of rows that are held at a time."""
+OFFSETS_BLOCK = 1_000_000  # numbers in the differences of rows that are held at a time
 
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """Points with all others that they have an affinity to, padded to (m, k); ``listed`` marks the valid entries.
+    """Points (m,) with all others that they have an affinity to, padded to (m, k).
 
-    ``entries`` are their positions in the arrays of the affinity matrix; ``squares`` (m, k) are the squared distances
-    to them, and ``along`` (r, m, k) how far they lie along r given directions of each point.
+    ``entries`` are positions in the affinity matrix, ``squares`` squared distances, ``along`` (r, m, k) offsets along
+    directions.
     """
 
     own: IntArray
@@ -356,14 +335,10 @@ class PerturbedProbabilities:
 
 
 class PerturbedMemberships:
-    """UMAP's affinities for points that have moved: the union of memberships by the local scales of the fit.
-
-    Where the fit weakened the union (targets, a mixture with the intersection), so is the new one in proportion.
-    """
+    """UMAP's affinities of moved points by the scales of the fit, weakened in proportion where it weakened them."""
 
     def __init__(self, fuzzy: csr_array, graph: NeighborGraph, local_connectivity: float, run: Run) -> None:
-        memberships = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity)
-        self.rho, self.sigma = memberships.rho, memberships.sigma
+        _, self.rho, self.sigma = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity)
         ones = np.ones(graph.n_edges)
         listed = _along(fuzzy, graph, ones)
         self.listed_forward, self.listed_backward = listed[0] > 0, listed[1] > 0

@@ -13,51 +13,35 @@ from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+from manifoldry.evaluation._docs import REFIT_TEXTS, documented
 from manifoldry.evaluation.reliability._picture_clusters import (
-    as_labels,
-    as_rows,
     border_step,
-    check_estimator,
+    checked_refit,
+    cluster_labels,
     cut,
     embed,
-    join_noise,
     leakage,
     picture_clusters,
     shown,
     spread_dimension,
 )
 from manifoldry.graph._operations import distinct_rows
-from manifoldry.graph._pairwise import as_points, block_rows
+from manifoldry.graph._pairwise import as_points, chunk_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-N_LEAKAGE_NEIGHBORS = 10
-"""Neighbors in the data whose pairs are counted across a border: of 5, 10, 20 and 30, ten distinguish digits and
-squares best, and clusters of 15 points can contain them."""
-MIN_NULL_CLUSTERS = 20
-"""Clusters of structureless pictures of one kind to compare with: below, a p-value could not reach 5 %. Where fewer are
-seen, the pictures are cut into parts."""
-NULL_LEVEL = 0.05
-"""Share of the clusters of structureless pictures that may be as well separated as one that is called real."""
-NULL_QUANTILE_SDS = 1.645
-"""Standard deviations from the mean of a normal variable to its quantile of 5 %: the logarithm of the leakage of
-clusters of structureless data is about normal."""
-MIN_REAL_GAP = 2.5
-"""How many times less than that quantile a real cluster leaks. A picture has some thirty clusters, so one of them lies
-below the quantile anyway; in 210 pictures of structureless data the best of all lay 2.5 times below it in four."""
-MAX_SEGMENT_DIMENSION = 1.8
-"""Dimension along the graph up to which a cluster is a segment of a curve. Any cut through a curve separates few pairs,
-so few pairs do not show a gap. Of 88 segments of trees, random walks, spirals and helices that leaked little
-enough to be called real, 87 are below; of 281 clusters of Gaussians, digits, wines, cells and oils, 8."""
-MIN_CURVE_STEP = 2.5
-"""How many times longer than any step inside of a curve the shortest step out of it must be: gaps of that many
-neighbor distances do not occur by chance. At most 2.0 for those segments; 2.3 to 5.3 for moons."""
+N_LEAKAGE_NEIGHBORS = 10  # of 5, 10, 20 and 30, ten distinguish digits and squares best
+MIN_NULL_CLUSTERS = 20  # null clusters of one kind: with fewer, p could not reach 5 %, and pictures are cut into parts
+NULL_LEVEL = 0.05  # share of the null clusters that may be as well separated as one that is called real
+NULL_QUANTILE_SDS = 1.645  # standard deviations to the 5 % quantile of a normal variable, as log leakage is
+MIN_REAL_GAP = 2.5  # how many times less than that quantile a real cluster leaks: 4 of 210 null pictures have one
+MAX_SEGMENT_DIMENSION = 1.8  # of a segment of a curve along the graph: 87 of 88 segments, 8 of 281 others
+MIN_CURVE_STEP = 2.5  # least step out of a segment over its longest inside: 2.0 within a curve, 2.3 to 5.3 for moons
 COLUMNS_LEGEND = """\
 leaving: share of its neighbors in the data that are outside of the cluster; leakage: the same, over cutting it up;
 gap: how many times less it leaks than all but 5% of structureless clusters (real: 2.5 or more, and p at most 0.05);
 step: the shortest step out of a segment of a curve, over the longest inside (real: 2.5 or more)."""
 """What the columns of the printed table are."""
-MIN_COMPARED_POINTS = 30
-"""Least number of points of a picture with clusters."""
+MIN_COMPARED_POINTS = 30  # least number of points of a picture with clusters
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +130,7 @@ class NullComparison:
         return "\n".join([*lines, COLUMNS_LEGEND, self.sentence] if self.n_clusters else [self.sentence])
 
 
+@documented(REFIT_TEXTS)
 def null_comparison(
     estimator: Any,
     X: Any,
@@ -171,20 +156,12 @@ def null_comparison(
 
     Parameters
     ----------
-    estimator : estimator with fit_transform
-        The method with its settings, of this library or any other in the style of scikit-learn. The ``embedding_`` of
-        one that is fitted on X is evaluated as it is; otherwise a clone is fitted.
     X : array-like of shape (n, D)
         The data, as the estimator accepts it.
     n_nulls : int
         Number of structureless sets of each kind, each fitted once.
-    clusters : "auto" or array-like of shape (n,)
-        The clusters to evaluate; "auto" uses those seen in the picture (`picture_clusters`). Negative labels are noise,
-        which joins the nearest cluster; names are numbered in their order.
     random_state : None, int, numpy Generator or RandomState
         Seed of the structureless data, and of the fits if the estimator has none.
-    n_jobs : int, optional
-        Threads of the searches, None for all; the estimator has its own. The result does not depend on it.
 
     Returns
     -------
@@ -209,20 +186,18 @@ def null_comparison(
     >>> len(result.real)
     0
     """
-    check_estimator(estimator)
+    X, given = checked_refit(estimator, X, clusters, MIN_COMPARED_POINTS)
     n_nulls = check.integer("n_nulls", n_nulls, 1)
     if issparse(X):
         raise ValueError(
             "Structureless data with the covariance of X is dense, and X is sparse; reduce it first, for example by "
             "TruncatedSVD(50), and evaluate a picture of the result."
         )
-    X = as_rows(X, MIN_COMPARED_POINTS)
-    given = None if isinstance(clusters, str) and clusters == "auto" else as_labels(clusters, len(X))
     run = Run(random_state, n_jobs)
     metric = estimator.get_params().get("metric") or "euclidean"
     seed = int(run.rng("shown picture").integers(2**31 - 1))
     Y = shown(estimator, X, seed)[0]
-    labels = picture_clusters(Y) if given is None else join_noise(Y, given)
+    labels = cluster_labels(Y, given)
     if labels.max() < 1:
         labels = np.full(len(X), -1)
     kinds = NULL_KINDS if metric in ("euclidean", "minkowski", "l2") else NULL_KINDS[:1]
@@ -281,7 +256,7 @@ def _null_pictures(
     counts: list[int] = []
     for i in range(n_nulls):
         rng = border.run.rng(f"structureless {kind} {i}")
-        Z = border.alike(structureless(X, kind, rng))
+        Z = border.alike(null_data(X, kind, rng))
         seeded = {"random_state": int(rng.integers(2**31 - 1))} if "random_state" in estimator.get_params() else {}
         Y = embed(estimator, Z, **seeded)
         clusters = picture_clusters(Y)
@@ -318,38 +293,14 @@ def _verdict(p: float, gap: float, step: float) -> str:
 
 NULL_KINDS = ("gaussian", "uniform")
 
-DIMENSION_SLACK = 0.25
-"""By how much the measured dimension may fall short of that of the cube. Clusters leak less in fewer dimensions, so a
-noisy circle (1.6) is compared with a line, and a square (1.94, for its borders) with a square."""
+DIMENSION_SLACK = 0.25  # how far the cube's dimension may exceed the data's: a noisy circle (1.6) is a line
 
 
-def structureless(X: Any, kind: str, rng: np.random.Generator) -> FloatArray:
-    r"""Return as many rows without structure as X has, of its mean and its covariance or total variance.
+def null_data(X: Any, kind: str, rng: np.random.Generator) -> FloatArray:
+    """Return as many rows without structure as X has: of its mean and covariance, or of its mean and total variance.
 
-    - "gaussian" has the mean and the covariance of X: :math:`\bar x + (X - \bar x)^\top w / \sqrt{n - 1}` with w
-      normal. It has no border, and often more dimensions than data that lies on a curved surface.
-    - "uniform" is a cube of as many dimensions as X has locally (`intrinsic_dimension`), rotated at random into
-      the columns of X, with its mean and total variance. It has borders, corners, and the dimension of a surface.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, D)
-        The data.
-    kind : {"gaussian", "uniform"}
-        Which kind of data without structure.
-    rng : numpy Generator
-        Source of the rows.
-
-    Returns
-    -------
-    ndarray of shape (n, D)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(2000, 2)) * [3.0, 1.0]
-    >>> structureless(X, "gaussian", np.random.default_rng(1)).std(axis=0).round()
-    array([3., 1.])
+    "gaussian" has no border, and often more dimensions than data on a curved surface. "uniform" is a cube of as many
+    dimensions as X has locally, rotated at random into the columns of X.
     """
     X = as_points("X", X)
     check.choice("kind", kind, NULL_KINDS)
@@ -371,7 +322,7 @@ def _gaussian(centered: FloatArray, rng: np.random.Generator) -> FloatArray:
         factor = np.linalg.qr(centered, mode="r") / np.sqrt(n - 1)
         return rng.normal(size=(n, len(factor))) @ factor
     rows = np.empty_like(centered)
-    step = block_rows(n)
+    step = chunk_rows(n)
     for low in range(0, n, step):
         weights = rng.normal(size=(min(step, n - low), n))
         rows[low : low + step] = weights @ centered / np.sqrt(n - 1)

@@ -19,63 +19,30 @@ from manifoldry.graph._operations import components, symmetrize
 from manifoldry.graph._pairwise import as_points
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
-MIN_SEEN_POINTS = 15
-"""Least number of points of a cluster; ten neighbors of each must fit inside."""
-SEEN_ROOT_SHARE = 0.5
-"""Least size of a cluster as a share of the root of n: 16 of 1,000 points, 50 of 10,000, 132 of 70,000. A fixed share
-of n would lose rare groups of large data, a fixed number would find thousands of tiny ones."""
-N_DENSITY_POINTS = 5
-"""Neighbors in the picture that give HDBSCAN the density, as its authors recommend for small data."""
-N_STEP_NEIGHBORS = 5
-"""Neighbors in the data that steps inside a cluster follow: a segment of 16 points is a curve with 5 neighbors, and a
-blob with 10."""
-MAX_SPREAD_SOURCES = 64
-"""Points of a cluster from which its dimension along the graph is measured."""
-MIN_BRANCH_SHARE = 0.1
-"""Least share of a cluster on both sides of an inner step: single points at the rim are far away."""
+MIN_SEEN_POINTS = 15  # least number of points of a cluster; ten neighbors of each must fit inside
+SEEN_ROOT_SHARE = 0.5  # least size of a cluster over the root of n: 16 of 1,000 points, 132 of 70,000
+N_DENSITY_POINTS = 5  # neighbors in the picture that give HDBSCAN the density, as its authors recommend for small data
+N_STEP_NEIGHBORS = 5  # neighbors inside a cluster: 16 points of a curve look like a curve with 5, like a blob with 10
+MAX_SPREAD_SOURCES = 64  # points of a cluster from which its dimension along the graph is measured
+MIN_BRANCH_SHARE = 0.1  # least share of a cluster on both sides of an inner step: single points at the rim are far away
 
 
-def picture_clusters(Y: Any, *, min_cluster_size: int | str = "auto", assign: bool = True) -> IntArray:
-    r"""Return the clusters seen in an embedding: the label of each point from 0, -1 everywhere if none are seen.
-
-    HDBSCAN considers all density levels at once and keeps the clusters that last over the widest range of levels:
-    neither a radius nor a number of clusters is needed, only the least size of a cluster.
-
-    Parameters
-    ----------
-    Y : array-like of shape (n, p)
-        The embedding.
-    min_cluster_size : int or "auto"
-        Least number of points of a cluster; "auto" is half the root of n, and at least 15.
-    assign : bool
-        Whether points that HDBSCAN leaves out as noise get the cluster of the nearest point that has one. Otherwise
-        they are -1.
-
-    Notes
-    -----
-    Every picture can be cut into clusters, even that of a uniform square; `null_comparison` decides whether they are in
-    the data. 20,000 points take about a second.
-
-    References: campello2013
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> Y = rng.normal(size=(100, 2)) + np.repeat([[0.0, 0.0], [20.0, 0.0]], 50, axis=0)
-    >>> np.bincount(picture_clusters(Y)).tolist()
-    [50, 50]
-    """
+def picture_clusters(Y: Any, *, assign: bool = True) -> IntArray:
+    """Return the clusters that HDBSCAN sees, from 0; noise joins the nearest cluster, or is -1 without ``assign``."""
     from sklearn.cluster import HDBSCAN
 
     points = as_points("Y", Y)
-    least = least_size(len(points)) if min_cluster_size == "auto" else min_cluster_size
-    least = check.integer("min_cluster_size", least, 2)
+    least = least_size(len(points))
     if len(points) < 2 * least:
         return np.full(len(points), -1)
     search = HDBSCAN(min_cluster_size=least, min_samples=min(N_DENSITY_POINTS, least), copy=True)
     labels = search.fit_predict(points).astype(np.int64)
     return join_noise(points, labels) if assign else labels
+
+
+def cluster_labels(Y: FloatArray, given: IntArray | None) -> IntArray:
+    """Return the clusters seen in a picture, or the given ones, whose noise joins the nearest cluster."""
+    return picture_clusters(Y) if given is None else join_noise(Y, given)
 
 
 def least_size(n_points: int) -> int:
@@ -102,22 +69,9 @@ def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray, count: int) ->
     .. math:: \frac{1 + \frac12 |\{(i, j) : j \in N_X(i),\ [i \in C] \neq [j \in C]\}|}
         {1 + |\{(i, j) : j \in N_X(i),\ i, j \in C,\ q(i) \neq q(j)\}|}
 
-    Above: pairs of neighbors in the data that the border of the cluster separates (half of them: the other half is the
-    other side's). Below: those that are separated when the cluster is cut into quarters q in the picture, across its
-    longest extent and each half once more. A cluster that is part of something larger costs about as much to cut off
-    as to cut up, whatever its size and the density; a gap in the data costs little. If a cluster has more than half of
-    all points, the rest is quartered instead.
-
-    Parameters
-    ----------
-    neighbors : ndarray of shape (n, k)
-        The neighbors of each point in the data.
-    Y : ndarray of shape (n, p)
-        The picture.
-    labels : ndarray of shape (n,)
-        Clusters from 0 on; every point has one.
-    count : int
-        Number of clusters; one without points has leakage 1.
+    The pairs of neighbors in the data that the border separates, over those separated by cutting the cluster into
+    quarters q in the picture: a part of something larger costs as much to cut off as to cut up, a gap in the data costs
+    little. If a cluster has more than half of all points, the rest is quartered instead.
     """
     n, k = neighbors.shape
     sizes = np.bincount(labels, minlength=count)
@@ -155,13 +109,10 @@ def cut(Y: FloatArray, depth: int) -> IntArray:
 
 
 def spread_dimension(lists: NeighborGraph, members: Array, run: Run) -> float:
-    r"""Return the dimension in which a cluster spreads along its neighbor graph: 1 for a curve, however noisy.
+    """Return the dimension in which a cluster spreads along its neighbor graph: 1 for a curve, however noisy.
 
-    .. math:: \frac{\log(b / a)}{\overline{\log r_i(b) - \log r_i(a)}}, \qquad a = \max(5, m / 8), \quad b = m / 2
-
-    for the geodesic distances :math:`r_i` to the a-th and b-th nearest of m connected members, with 5
-    neighbors. The dimension among near neighbors is that of the noise; this one is that of the shape. NaN for fewer
-    than 12 members.
+    The growth of geodesic distances :math:`r_i` from the a-th to the b-th nearest of m members, a = max(5, m / 8), b =
+    m / 2: the dimension among near neighbors would be that of the noise. NaN for fewer than 12 members.
     """
     graph = _among(lists, members)
     graph = graph.subset(np.sort(components(graph)[0]))
@@ -178,8 +129,7 @@ def spread_dimension(lists: NeighborGraph, members: Array, run: Run) -> float:
 def border_step(rows: FloatArray, lists: NeighborGraph, members: Array, metric: Any, run: Run) -> float:
     """Return the shortest step out of a cluster over the longest necessary step inside; 0 if it is disconnected.
 
-    A step between two points is as long as their distance, and as the distance to the fifth neighbor of either. The
-    longest inside is that of the minimum spanning tree with a tenth of the members on either side.
+    A step is as long as the distance of its ends, and as the distance to the fifth neighbor of either.
     """
     core = lists.lengths.reshape(lists.n_points, -1)[:, N_STEP_NEIGHBORS - 1]
     inside, outside = np.flatnonzero(members), np.flatnonzero(~members)
@@ -195,7 +145,7 @@ def border_step(rows: FloatArray, lists: NeighborGraph, members: Array, metric: 
 def _among(lists: NeighborGraph, members: Array, k: int = N_STEP_NEIGHBORS) -> NeighborGraph:
     """Return the symmetric graph of the k nearest of each point, among some of them."""
     rank = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
-    return symmetrize(lists.with_only(rank < k)).subset(np.flatnonzero(members))
+    return symmetrize(lists.with_edges_where(rank < k)).subset(np.flatnonzero(members))
 
 
 def _longest_inside(graph: NeighborGraph) -> float:
@@ -246,7 +196,15 @@ def seed_if_none(estimator: Any, seed: int) -> dict[str, int]:
     return {"random_state": seed} if "random_state" in params and params["random_state"] is None else {}
 
 
-def check_estimator(estimator: Any) -> None:
+def checked_refit(estimator: Any, X: Any, clusters: Any, n_least: int) -> tuple[Any, IntArray | None]:
+    """Return valid rows, and the labels of given clusters (None for "auto"), for refits of an estimator."""
+    _check_estimator(estimator)
+    X = _as_rows(X, n_least)
+    auto = isinstance(clusters, str) and clusters == "auto"
+    return X, None if auto else _as_labels(clusters, X.shape[0])
+
+
+def _check_estimator(estimator: Any) -> None:
     """Raise an error for objects that cannot be cloned and fitted again."""
     if isinstance(estimator, type) or not (hasattr(estimator, "fit_transform") and hasattr(estimator, "get_params")):
         raise ValueError(
@@ -259,7 +217,7 @@ def check_estimator(estimator: Any) -> None:
         )
 
 
-def as_rows(X: Any, n_least: int) -> Any:
+def _as_rows(X: Any, n_least: int) -> Any:
     """Return valid rows, dense in double precision or sparse: at least ``n_least``, finite, not all the same."""
     if issparse(X):
         X = X.tocsr()
@@ -272,7 +230,7 @@ def as_rows(X: Any, n_least: int) -> Any:
     return X
 
 
-def as_labels(labels: Any, n: int) -> IntArray:
+def _as_labels(labels: Any, n: int) -> IntArray:
     """Return valid labels as integers from 0, negative numbers as -1."""
     labels = np.asarray(on_host(labels, "clusters"))
     if labels.shape != (n,):

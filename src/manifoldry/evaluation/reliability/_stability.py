@@ -14,33 +14,26 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.procrustes import rigid_fit
 from manifoldry._numerics.ranks import chosen_neighbors
-from manifoldry.evaluation._input import random_rows
+from manifoldry.evaluation._docs import REFIT_TEXTS, documented
+from manifoldry.evaluation._input import n_common, neighbor_lists, random_rows
 from manifoldry.evaluation.reliability._picture_clusters import (
-    as_labels,
-    as_rows,
-    check_estimator,
+    checked_refit,
+    cluster_labels,
     embed,
-    join_noise,
     picture_clusters,
     seed_if_none,
     shown,
 )
-from manifoldry.graph._search import DEFAULT_N_NEIGHBORS, NeighborRule, neighbor_graph, shared_neighbors
+from manifoldry.graph._search import DEFAULT_N_NEIGHBORS, shared_neighbors
 
 VARIATIONS = ("seed", "subsample", "settings")
 
-SUBSAMPLE_SHARE = 0.8
-"""Share of the rows in a subsample: every cluster is kept, and a fifth of each point's neighbors change."""
-N_SAME_SEEDS = 2
-"""Bit-identical refits with other seeds after which the method is called deterministic. The shown picture may differ:
-it may have been fitted in single precision, or with another search."""
-MAX_SETTING_FACTOR = 2.0
-"""Settings are varied by factors from 1 over this to this: the range that users try."""
-AUTO_PERPLEXITY, MIN_VARIED_SETTING = 30.0, 2
-"""The value used for "auto", and the least value tried."""
+SUBSAMPLE_SHARE = 0.8  # of the rows: every cluster is kept, and a fifth of each point's neighbors change
+N_SAME_SEEDS = 2  # bit-identical refits with other seeds after which the method is called deterministic
+MAX_SETTING_FACTOR = 2.0  # settings are varied by factors from 1 over this to this: the range that users try
+AUTO_PERPLEXITY, MIN_VARIED_SETTING = 30.0, 2  # the value used for "auto", and the least value tried
 
-Refit = tuple[IntArray, FloatArray]
-"""The rows of a refit, ascending, and their picture."""
+Refit = tuple[IntArray, FloatArray]  # the rows of a refit, ascending, and their picture
 
 
 @dataclass
@@ -63,11 +56,19 @@ class Variations:
             if "seed" in refits:
                 refits["seed"] = self._of_seeds(Y)
         self.auto_neighbors = getattr(model, "diagnostics_", {}).get("n_neighbors") or DEFAULT_N_NEIGHBORS
+        # Refits that vary something else have the estimator's seed, or that of the shown picture.
+        fixed = seed_if_none(self.estimator, self._seed(-1))
+        n = self.X.shape[0]
         if "settings" in refits:
-            with shared_neighbors(self._widest()):
-                refits["settings"] = self._of_settings()
+            name, values = self.grid
+            widest = max(values, default=0) if self.settings is None else 0  # one search serves all
+            with shared_neighbors(int((3 if name == "perplexity" else 1) * widest) + 1):
+                pictures = (embed(self.estimator, self.X, **{**fixed, name: value}) for value in values)
+                refits["settings"] = [(np.arange(n), picture) for picture in pictures]
         if "subsample" in refits:
-            refits["subsample"] = [self._of_subsample(i) for i in range(self.n_refits)]
+            for i in range(self.n_refits):
+                rows = random_rows(n, int(np.ceil(SUBSAMPLE_SHARE * n)), self.run.rng(f"subsample {i}"))
+                refits["subsample"].append((rows, embed(self.estimator, self.X[rows], **fixed)))
         return Y, refits
 
     @property
@@ -78,9 +79,7 @@ class Variations:
                 raise ValueError(f"settings must hold the values of one parameter; got {list(self.settings)}.")
             name, values = next(iter(self.settings.items()))
             if name not in self.estimator.get_params() or not len(values):
-                raise ValueError(
-                    f"settings must hold values of a parameter of the estimator; got {name!r}: {values!r}."
-                )
+                raise ValueError(f"settings must hold values of a parameter of the estimator; got {name!r}: {values!r}")
             return name, list(values)
         n = self.X.shape[0]
         params = self.estimator.get_params()
@@ -108,48 +107,22 @@ class Variations:
         if kind == "subsample":
             return f"{len(refits)} times {SUBSAMPLE_SHARE:.0%} of the rows, without replacement."
         name, values = self.grid
-        text = (
-            f"{values[0]:.3g} to {values[-1]:.3g}"
-            if isinstance(values[0], numbers.Real)
-            else ", ".join(map(str, values))
-        )
+        numeric = isinstance(values[0], numbers.Real)
+        text = f"{values[0]:.3g} to {values[-1]:.3g}" if numeric else ", ".join(map(str, values))
         return f"{name} {text} instead of {self.estimator.get_params()[name]}."
 
     def _seed(self, i: int) -> int:
         return int(self.run.rng(f"refit {i}").integers(2**31 - 1))
 
-    def _fixed(self) -> dict[str, int]:
-        """Return the seed of refits that vary something else: the estimator's, or that of the shown picture."""
-        return seed_if_none(self.estimator, self._seed(-1))
-
-    def _widest(self) -> int:
-        """Return the largest number of neighbors of the settings, so that one search serves all."""
-        name, values = self.grid if self.settings is None else ("", [])
-        return int((3 if name == "perplexity" else 1) * max(values, default=0)) + 1
-
     def _of_seeds(self, Y: FloatArray) -> list[Refit]:
         refits: list[Refit] = []
         seeded = "random_state" in self.estimator.get_params()
         for i in range(self.n_refits):
-            refits.append(
-                (
-                    np.arange(len(Y)),
-                    embed(self.estimator, self.X, **({"random_state": self._seed(i)} if seeded else {})),
-                )
-            )
+            seed = {"random_state": self._seed(i)} if seeded else {}
+            refits.append((np.arange(len(Y)), embed(self.estimator, self.X, **seed)))
             if len(refits) == N_SAME_SEEDS and _same(refits):
                 break
         return refits
-
-    def _of_subsample(self, i: int) -> Refit:
-        n = self.X.shape[0]
-        rows = random_rows(n, int(np.ceil(SUBSAMPLE_SHARE * n)), self.run.rng(f"subsample {i}"))
-        return rows, embed(self.estimator, self.X[rows], **self._fixed())
-
-    def _of_settings(self) -> list[Refit]:
-        name, values = self.grid
-        rows = np.arange(self.X.shape[0])
-        return [(rows, embed(self.estimator, self.X, **{**self._fixed(), name: value})) for value in values]
 
 
 def _same(refits: list[Refit]) -> bool:
@@ -157,30 +130,17 @@ def _same(refits: list[Refit]) -> bool:
     return bool(refits) and all(np.array_equal(picture, refits[0][1]) for _, picture in refits)
 
 
-MIN_STABLE_JACCARD, MAX_DISSOLVED_JACCARD = 0.75, 0.5
-"""Mean Jaccard similarity above which a cluster is called stable, and below which dissolved (hennig2007)."""
-MIN_REFITTED_POINTS = 10
-"""Least number of points with neighborhoods to compare."""
+MIN_STABLE_JACCARD, MAX_DISSOLVED_JACCARD = 0.75, 0.5  # mean Jaccard similarities (hennig2007)
+MIN_REFITTED_POINTS = 10  # least number of points with neighborhoods to compare
 
 
 @dataclass(frozen=True)
 class Refits:
-    """The picture and its refits of one kind.
+    """The refits of one kind, compared with the shown picture; NaN for a point in no refit.
 
-    Parameters
-    ----------
-    n_refits : int
-        How many pictures were compared.
-    spread : ndarray of shape (n,)
-        Root mean square distance of each point's positions from their mean, relative to the picture's root mean square
-        distance from its center, after the pictures were aligned with the shown one. Here and below NaN for a point in
-        no refit.
-    neighbors_kept : ndarray of shape (n,)
-        Mean share of each point's nearest points in the shown picture that are nearest in a refit.
-    survival : ndarray of shape (n_clusters,)
-        Mean over the refits of the largest Jaccard similarity of each cluster with a cluster of the refit.
-    note : str
-        What was varied.
+    ``spread`` (n,) is the root mean square distance of each point's aligned positions from their mean, relative to the
+    picture's extent; ``neighbors_kept`` (n,) the mean share of its nearest points that are nearest in a refit;
+    ``survival`` (n_clusters,) the mean largest Jaccard similarity of each cluster with one of the refit.
     """
 
     n_refits: int
@@ -267,6 +227,7 @@ class Stability:
         return "\n".join([*lines, *self.sentences])
 
 
+@documented(REFIT_TEXTS)
 def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     estimator: Any,
     X: Any,
@@ -292,9 +253,6 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
 
     Parameters
     ----------
-    estimator : estimator with fit_transform
-        The method with its settings, of this library or any other in the style of scikit-learn. The ``embedding_`` of
-        one that is fitted on X is the shown picture; otherwise a clone is fitted.
     X : array-like or sparse matrix of shape (n, D)
         The data, as the estimator accepts it.
     n_refits : int
@@ -305,16 +263,11 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
         "settings": values from half to double of ``perplexity``, or of ``n_neighbors``.
     settings : mapping of str to sequence, optional
         Values of a parameter to try instead, one name.
-    clusters : "auto" or array-like of shape (n,)
-        The clusters to follow; "auto" uses those seen in the picture (`picture_clusters`). Negative
-        labels are noise, which joins the nearest cluster; names are numbered in their order.
     n_neighbors : int or "auto"
         Number of nearest points in the picture that are compared; "auto" is 15, or with few points the largest number
         below half of a subsample.
     random_state : None, int, numpy Generator or RandomState
         Source of the seeds and of the subsamples.
-    n_jobs : int, optional
-        Threads of the searches, None for all; the estimator has its own. The result does not depend on it.
 
     Returns
     -------
@@ -338,8 +291,7 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     >>> float(result.spread.max()), float(result.neighbors_kept.min())
     (0.0, 1.0)
     """
-    check_estimator(estimator)
-    X = as_rows(X, MIN_REFITTED_POINTS)
+    X, given = checked_refit(estimator, X, clusters, MIN_REFITTED_POINTS)
     n = X.shape[0]
     kinds = [vary] if isinstance(vary, str) else list(vary)
     for kind in kinds or [""]:
@@ -348,17 +300,15 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     k = chosen_neighbors(n_neighbors, fewest)
     check.integer("n_neighbors", k, 1, fewest - 1, " for the points of a subsample")
     n_refits = check.integer("n_refits", n_refits, 2)
-    given = None if isinstance(clusters, str) and clusters == "auto" else as_labels(clusters, n)
     run = Run(random_state, n_jobs)
     plan = Variations(estimator, X, n_refits, run, settings)
     if kinds == ["settings"] and not plan.grid[1]:
         raise ValueError(f"{plan.no_settings} Give settings={{name: values}}, or vary='seed' or 'subsample'.")
     Y, refits = plan.all(kinds)
-    labels = picture_clusters(Y) if given is None else join_noise(Y, given)
+    labels = cluster_labels(Y, given)
     refitted = {kind: pictures for kind, pictures in refits.items() if pictures}
-    compared = {
-        kind: _compare(Y, labels, pictures, k, plan.note(kind, pictures), run) for kind, pictures in refitted.items()
-    }
+    notes = {kind: plan.note(kind, pictures) for kind, pictures in refitted.items()}
+    compared = {kind: _compare(Y, labels, refitted[kind], k, notes[kind], run) for kind in refitted}
     return Stability(Y, labels, compared, tuple(plan.no_settings for kind in refits if kind not in refitted))
 
 
@@ -369,12 +319,12 @@ def _compare(Y: FloatArray, labels: IntArray, refits: list[Refit], k: int, note:
     moves[0] = 0.0
     overlaps = np.full((len(refits), n), np.nan)
     survival = np.full((len(refits), count), np.nan)
-    neighbors = _nearest(Y, k, run)
+    neighbors = neighbor_lists(Y, k, run)
     for r, (rows, picture) in enumerate(refits):
         shown = Y[rows]
         moves[r + 1, rows] = _align(picture, shown) - shown
-        before = neighbors if len(rows) == n else _nearest(shown, k, run)
-        overlaps[r, rows] = _overlaps(before, _nearest(picture, k, run))
+        before = neighbors if len(rows) == n else neighbor_lists(shown, k, run)
+        overlaps[r, rows] = n_common(before, neighbor_lists(picture, k, run)) / k
         survival[r] = _best_jaccard(labels[rows], picture_clusters(picture), count)
     extent = np.sqrt(np.mean(np.square(Y - Y.mean(axis=0)).sum(axis=1))) or 1.0
     squares = np.square(moves - np.nanmean(moves, axis=0)).sum(axis=2)
@@ -397,16 +347,6 @@ def _align(picture: FloatArray, shown: FloatArray) -> FloatArray:
     size = float(np.linalg.norm(centered))
     scaled = centered * (float(np.linalg.norm(shown - shown.mean(axis=0))) / size if size > 0 else 1.0)
     return rigid_fit(scaled, shown)(scaled)
-
-
-def _nearest(Y: FloatArray, k: int, run: Run) -> IntArray:
-    return neighbor_graph(Y, NeighborRule(k), run)[0].indices.reshape(len(Y), k)
-
-
-def _overlaps(before: IntArray, after: IntArray) -> FloatArray:
-    """Return the share of each point's neighbors in one list that are in the other."""
-    both = np.sort(np.hstack([before, after]), axis=1)
-    return np.sum(both[:, 1:] == both[:, :-1], axis=1) / before.shape[1]
 
 
 def _best_jaccard(labels: IntArray, refit_labels: IntArray, count: int) -> FloatArray:

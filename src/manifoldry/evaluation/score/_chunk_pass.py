@@ -11,14 +11,12 @@ from scipy.sparse import issparse
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry.evaluation.metrics._distances import pair_sums
-from manifoldry.evaluation.metrics._shepard import correlation_sums
+from manifoldry.evaluation._metrics._distances import SUMS, pair_sums
+from manifoldry.evaluation._metrics._shepard import N_CORRELATION_SUMS, correlation_sums
 from manifoldry.graph._pairwise import MAX_DIFFERENCE_COLUMNS, N_PRODUCT_ROWS, LinearRows, distances_to, nearest
 
-PASS_DISTANCES = 2**19
-"""Distances that one task of a pass holds, per space: 4 MB, and about 50 MB per thread with what follows from them."""
-DATA, EMBEDDING, PRINCIPAL = range(3)
-"""Positions of the spaces in lists: the data, the layout that is scored, and the principal components."""
+PASS_DISTANCES = 2**19  # distances of one task of a pass, per space: about 50 MB per thread with what follows
+DATA, EMBEDDING, PRINCIPAL = range(3)  # positions of the spaces in lists
 SCORED_LAYOUTS = EMBEDDING, PRINCIPAL
 
 
@@ -26,8 +24,8 @@ SCORED_LAYOUTS = EMBEDDING, PRINCIPAL
 class SampledSpaces:
     """Sampled points in the three spaces, and how rows of data, coordinates and perhaps classes are mapped there.
 
-    ``numbers`` (m,) are their positions among all rows, ``widths`` the columns of data and of coordinates, ``center`` a
-    point in the middle of the data, ``axes`` the principal axes as columns.
+    ``widths`` are the columns of data and of coordinates, ``center`` a point in the middle of the data, ``axes``
+    columns.
     """
 
     numbers: IntArray
@@ -54,10 +52,7 @@ class SampledSpaces:
     def over_groups(
         self, spaces: tuple[Array, ...], start: int, run: Run, work: Callable[[int, int, list[FloatArray]], Any]
     ) -> list[Any]:
-        """Return what ``work`` computes from distances of groups of sampled points to a block of rows, in each space.
-
-        A point is infinitely far from itself.
-        """
+        """Return what ``work`` computes from distances of groups of sampled points to a chunk, in each space."""
         metrics = self.metric, "euclidean", "euclidean"
         centers = (self.center, *(points.mean(axis=0) for points in self.points[1:]))
         searches = [distances_to(rows, *how) for rows, *how in zip(spaces, metrics, centers, strict=True)]
@@ -85,37 +80,31 @@ class NearRows:
     def sorted_by(self, space: int, k: int) -> NearRows:
         """Return the k nearest, in order; among equally near rows those listed first."""
         order = np.argsort(self.lengths[:, :, space], axis=1, kind="stable")[:, :k]
-        return NearRows(
-            np.take_along_axis(self.numbers, order, axis=1), np.take_along_axis(self.lengths, order[:, :, None], axis=1)
-        )
-
-
-@dataclass(frozen=True)
-class LayoutSums:
-    """Sums over rows for each sampled point and one layout: `pair_sums`, `correlation_sums`, distances by class."""
-
-    pairs: FloatArray
-    products: FloatArray
-    classes: FloatArray
-
-    def __add__(self, other: LayoutSums) -> LayoutSums:
-        return LayoutSums(self.pairs + other.pairs, self.products + other.products, self.classes + other.classes)
+        lengths = np.take_along_axis(self.lengths, order[:, :, None], axis=1)
+        return NearRows(np.take_along_axis(self.numbers, order, axis=1), lengths)
 
 
 @dataclass(frozen=True)
 class FirstShare:
-    """What a block adds to the first pass: the nearest in every space, and sums of each sampled point by layout."""
+    """What a chunk adds to the first pass: the nearest in every space, and sums of each layout and sampled point.
+
+    The columns of ``sums`` (2, m, s) are those of `pair_sums` and `correlation_sums`, and distances by class.
+    """
 
     near: tuple[NearRows, ...]
-    sums: tuple[LayoutSums, ...]
+    sums: FloatArray
+
+    def of(self, layout: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the three kinds of sums of one layout."""
+        ends = [len(SUMS), len(SUMS) + N_CORRELATION_SUMS]
+        parts = np.split(self.sums[layout - 1], ends, axis=1)
+        pairs, products, by_class = (np.ascontiguousarray(part) for part in parts)
+        return pairs, products, by_class
 
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The k nearest of the sampled points in every space, and the sums over all rows that metrics are made of.
-
-    ``scales``, by layout, are the numbers about which `pair_sums` and `correlation_sums` lose no digits.
-    """
+    """The k nearest in every space, and sums over all rows about ``scales``, so that they lose no digits."""
 
     spaces: SampledSpaces
     n_neighbors: int
@@ -131,14 +120,14 @@ class FirstPass:
 
         def work(lo: int, hi: int, distances: list[FloatArray]) -> FirstShare:
             near = tuple(_near(distances, space, k, start) for space in range(len(distances)))
-            by_class = np.zeros((len(SCORED_LAYOUTS), hi - lo, self.n_classes))
-            for layout in SCORED_LAYOUTS:
+            x, sums = distances[DATA], []
+            for layout, (pilot, about) in zip(SCORED_LAYOUTS, self.scales, strict=True):
+                y, by_class = distances[layout], np.zeros((hi - lo, self.n_classes))
                 if self.n_classes:
-                    finite = np.where(np.isfinite(distances[layout]), distances[layout], 0.0)
-                    sums = np.add.reduceat(np.take(finite, order, axis=1), starts, axis=1)
-                    by_class[layout - 1][:, present] = sums
-            sums_of = (self._sums(distances, layout, by_class[layout - 1]) for layout in SCORED_LAYOUTS)
-            return FirstShare(near, tuple(sums_of))
+                    finite = np.where(np.isfinite(y), y, 0.0)
+                    by_class[:, present] = np.add.reduceat(np.take(finite, order, axis=1), starts, axis=1)
+                sums.append(np.hstack([pair_sums(x, y, pilot), correlation_sums(x, y, about), by_class]))
+            return FirstShare(near, np.stack(sums))
 
         return _joined(self.spaces.over_groups(spaces, start, run, work))
 
@@ -150,12 +139,7 @@ class FirstPass:
             )
             for space, (a, b) in enumerate(zip(first.near, second.near, strict=True))
         )
-        return FirstShare(near, tuple(a + b for a, b in zip(first.sums, second.sums, strict=True)))
-
-    def _sums(self, distances: list[FloatArray], layout: int, by_class: FloatArray) -> LayoutSums:
-        pilot, about = self.scales[layout - 1]
-        x, y = distances[DATA], distances[layout]
-        return LayoutSums(pair_sums(x, y, pilot), correlation_sums(x, y, about), by_class)
+        return FirstShare(near, first.sums + second.sums)
 
 
 @dataclass(frozen=True)
@@ -175,11 +159,7 @@ class SecondShare:
 
 @dataclass(frozen=True)
 class SecondPass:
-    """The ranks of candidates (the nearest in one space) among all rows in another space.
-
-    ``candidates`` lists pairs of that other space and the candidates; the rows ``needed`` (their numbers, ascending)
-    are returned as well.
-    """
+    """Ranks of candidates among all rows of another space (pairs of both), and the ``needed`` rows themselves."""
 
     spaces: SampledSpaces
     candidates: tuple[tuple[int, NearRows], ...]
@@ -229,11 +209,7 @@ def _joined(groups: list[FirstShare]) -> FirstShare:
         NearRows(np.concatenate([part.numbers for part in parts]), np.concatenate([part.lengths for part in parts]))
         for parts in zip(*(group.near for group in groups), strict=True)
     )
-    sums = tuple(
-        LayoutSums(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
-        for parts in zip(*(group.sums for group in groups), strict=True)
-    )
-    return FirstShare(near, sums)
+    return FirstShare(near, np.concatenate([group.sums for group in groups], axis=1))
 
 
 def _ascending(values: FloatArray, numbers: IntArray) -> tuple[FloatArray, IntArray, IntArray]:

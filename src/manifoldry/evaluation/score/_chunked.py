@@ -11,17 +11,17 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 
 from manifoldry._core import check
-from manifoldry._core.arrays import refuse_blocks
-from manifoldry._core.chunks import RowBlocks
+from manifoldry._core.arrays import check_in_memory
+from manifoldry._core.chunks import ChunkedData
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry._numerics.ranks import chosen_neighbors, require_below_half
-from manifoldry.data._chunked import BlockSample, as_blocks, row_blocks
-from manifoldry.data._chunked.local import ArrayBlocks, LocalBlocks
+from manifoldry._numerics.ranks import check_below_half, chosen_neighbors
+from manifoldry.data._chunked import ChunkSample, as_chunked, chunked_data
+from manifoldry.data._chunked.local import ArrayChunks, LocalChunks
 from manifoldry.data._chunked.store import regrouped
-from manifoldry.evaluation.metrics._distortion import LocalDistortion, distortions_of
-from manifoldry.evaluation.metrics._labels import Labeled, read_labels, silhouettes
-from manifoldry.evaluation.metrics._shepard import draw_triplets, order_sums, pair_columns
+from manifoldry.evaluation._metrics._distortion import LocalDistortion, distortions_of
+from manifoldry.evaluation._metrics._shepard import draw_triplets, order_sums, pair_columns
+from manifoldry.evaluation._metrics._truth import Labeled, read_labels, silhouettes
 from manifoldry.evaluation.score._chunk_pass import (
     DATA,
     EMBEDDING,
@@ -43,46 +43,44 @@ from manifoldry.evaluation.score._statistics import (
     Statistics,
     baseline_pca,
 )
-from manifoldry.evaluation.score._table import Asked, Score, checked_metrics, scored_size
-from manifoldry.graph._pairwise import listed_distances, sample_rows
+from manifoldry.evaluation.score._table import Score, ScoreOptions, checked_metrics, scored_size
+from manifoldry.graph._pairwise import distances_to_listed, sample_rows
 
-N_DRAWN_ROWS, MAX_DRAWN_ENTRIES = 20_000, 2**24
-"""Rows that a score draws, and their entries (128 MB in double precision). Principal components are fitted to them and
-known to about 1 % of their length; the scored points are among them."""
+N_DRAWN_ROWS, MAX_DRAWN_ENTRIES = 20_000, 2**24  # rows drawn, and entries (128 MB), for PCA
 WHOLE_METRICS = frozenset({"r_nx_auc", "geodesic_correlation", *TRUTH_METRICS})
 """Metrics that need the ranks of all rows, a graph of all rows, or all rows of two tables at once."""
 UNSUPPORTED_METRICS = ("precomputed", "seuclidean", "mahalanobis", "hellinger")
 """Distances that need all pairs, or a map of the rows before."""
 
 
-def score_blocks(X: Any, Y: Any, asked: Asked, random_state: Any, n_jobs: int | None) -> Score:
+def score_chunked(X: Any, Y: Any, options: ScoreOptions, random_state: Any, n_jobs: int | None) -> Score:
     """Return the score of an embedding of chunked data."""
-    _check_options(asked)
+    _check_options(options)
     run = Run(random_state, n_jobs)
     data, coordinates = _opened(X), _opened(Y)
-    labels = None if asked.labels is None else _all_labeled(asked.labels)
-    parts = [data, coordinates] if labels is None else [data, coordinates, row_blocks(labels.classes[:, None])]
-    blocks = zipped_blocks(*parts)
+    labels = None if options.labels is None else _all_labeled(options.labels)
+    parts = [data, coordinates] if labels is None else [data, coordinates, chunked_data(labels.classes[:, None])]
+    blocks = zip_chunks(*parts)
     widths = data.n_features, coordinates.n_features
-    drawn = blocks.sample(_n_drawn(asked.sample, blocks.n_features), run.rng("drawn rows"))
+    drawn = blocks.sample(_n_drawn(options.sample, blocks.n_features), run.rng("drawn rows"))
     n = drawn.n_rows
-    k = chosen_neighbors(asked.n_neighbors, n)
-    require_below_half(k, n)
-    if asked.sample is None and not drawn.whole:
+    k = chosen_neighbors(options.n_neighbors, n)
+    check_below_half(k, n)
+    if options.sample is None and not drawn.whole:
         raise ValueError(f"sample=None compares all {n:,} rows with all; with chunked data, pass a number of rows.")
-    chosen = sample_rows(len(drawn.numbers), scored_size(asked.sample, n), random_state)
-    spaces = _spaces(drawn, chosen, widths, asked.metric)
-    names = _metrics(asked, k, widths, labeled=labels is not None)
-    task = ScoreTask(None, n, asked.metric, drawn.numbers[chosen], k, None, labels, names, run)
-    return BlockScore(blocks, drawn, chosen, spaces, task).score()
+    chosen = sample_rows(len(drawn.numbers), scored_size(options.sample, n), random_state)
+    spaces = _spaces(drawn, chosen, widths, options.metric)
+    names = _metrics(options, k, widths, labeled=labels is not None)
+    task = ScoreTask(None, n, options.metric, drawn.numbers[chosen], k, None, labels, names, run)
+    return ChunkedScore(blocks, drawn, chosen, spaces, task).score()
 
 
 @dataclass(frozen=True)
-class BlockScore:
+class ChunkedScore:
     """Chunked data, the rows drawn from it, which of these are compared with all (``chosen``), and the task."""
 
-    blocks: RowBlocks
-    drawn: BlockSample
+    blocks: ChunkedData
+    drawn: ChunkSample
     chosen: IntArray
     spaces: SampledSpaces
     task: ScoreTask
@@ -95,17 +93,17 @@ class BlockScore:
         data = Statistics(first.near[DATA].lengths[:, :, DATA], pairs[DATA][0])
         estimates = []
         for i, layout in enumerate(SCORED_LAYOUTS):
-            sums = first.sums[layout - 1]
+            pair_sums, products, by_class = first.of(layout)
             statistics = Statistics(
                 first.near[layout].lengths[:, :, layout],
                 pairs[layout][0],
                 x_in_y=ranks[i],
                 y_in_x=ranks[len(SCORED_LAYOUTS) + i],
-                sums=sums.pairs,
-                products=sums.products,
+                sums=pair_sums,
+                products=products,
                 triplets=order_sums(pairs[DATA][1], pairs[layout][1]),
                 neighbor_distances=first.near[DATA].lengths[:, :, layout],
-                label_columns=self._label_columns(first, layout),
+                label_columns=self._label_columns(first.near[layout].numbers, by_class),
             )
             metrics = LayoutMetrics(
                 self.task, np.empty((0, 0)), data, statistics, None, distortions[i], errors=layout == EMBEDDING
@@ -137,7 +135,7 @@ class BlockScore:
         """Return the scale of a layout and mean distances, from one point: sums about these lose no digits."""
         first, all_drawn = self.chosen[:1], np.arange(len(self.drawn.numbers))[None]
         x, y = (
-            listed_distances(rows[space], self._metric(space), first, all_drawn, self.task.run)[0]
+            distances_to_listed(rows[space], self._metric(space), first, all_drawn, self.task.run)[0]
             for space in (DATA, layout)
         )
         square, others = float(y @ y), max(1, len(x) - 1)
@@ -150,20 +148,22 @@ class BlockScore:
         columns = pair_columns(s, self.chosen, -(-N_RANKED_PAIRS // m), run.rng("pairs"))
         triplets = draw_triplets(s, self.chosen, N_ROW_TRIPLETS, run.rng("triplets")).reshape(m, -1)
         metric = self._metric(space)
-        ranked, ordered = (listed_distances(points, metric, self.chosen, listed, run) for listed in (columns, triplets))
+        ranked, ordered = (
+            distances_to_listed(points, metric, self.chosen, listed, run) for listed in (columns, triplets)
+        )
         return ranked, ordered
 
     def _metric(self, space: int) -> str:
         return self.task.metric if space == DATA else "euclidean"
 
-    def _label_columns(self, first: FirstShare, layout: int) -> FloatArray | None:
+    def _label_columns(self, near: IntArray, by_class: FloatArray) -> FloatArray | None:
         """Return the columns of `label_rows`, from the nearest rows and the sums by class."""
         labels = self.task.labels
         if labels is None:
             return None
         classes = labels.classes[self.task.rows]
-        same = labels.classes[first.near[layout].numbers] == classes[:, None]
-        separation = silhouettes(first.sums[layout - 1].classes, np.bincount(labels.classes), classes)
+        same = labels.classes[near] == classes[:, None]
+        separation = silhouettes(by_class, np.bincount(labels.classes), classes)
         return np.column_stack([same.mean(axis=1), same[:, 0], separation])
 
     def _distortions(self, near: IntArray, total: SecondShare) -> list[LocalDistortion | None]:
@@ -183,27 +183,27 @@ class BlockScore:
         )
 
 
-def _check_options(asked: Asked) -> None:
+def _check_options(options: ScoreOptions) -> None:
     """Raise an error for options that chunked data does not have, before anything is read."""
-    check.metric(asked.metric, ("precomputed",))
-    if asked.metric in UNSUPPORTED_METRICS:
+    check.metric(options.metric, ("precomputed",))
+    if options.metric in UNSUPPORTED_METRICS:
         raise ValueError(
-            f"metric={asked.metric!r} needs more than individual rows, and X is chunked: map the rows so that "
+            f"metric={options.metric!r} needs more than individual rows, and X is chunked: map the rows so that "
             "distances are Euclidean, or score a sample (blocks.sample)."
         )
-    if asked.truth is not None:
+    if options.truth is not None:
         raise ValueError("truth is compared with all rows in memory, and X is chunked: score a sample of the rows.")
 
 
-def _opened(table: Any) -> RowBlocks:
+def _opened(table: Any) -> ChunkedData:
     """Return a table as chunked data, also one in memory next to a chunked one."""
-    blocks = as_blocks(table)
+    blocks = as_chunked(table)
     if blocks is None:
-        blocks = row_blocks(table if issparse(table) else np.asarray(table))
-    if isinstance(blocks, LocalBlocks) and blocks.once:
+        blocks = chunked_data(table if issparse(table) else np.asarray(table))
+    if isinstance(blocks, LocalChunks) and blocks.once:
         raise ValueError(
             "A score reads all rows three times, and an iterator of blocks can be read only once: pass a function that "
-            "returns a new iterator to row_blocks, or a file."
+            "returns a new iterator to chunked_data, or a file."
         )
     return blocks
 
@@ -214,7 +214,7 @@ def _all_labeled(labels: Any) -> Labeled:
             "labels must be in memory, one for each row, also where the rows are chunked; got a Dask "
             f"{type(labels).__name__}: pass labels.compute()."
         )
-    refuse_blocks(labels, "labels")
+    check_in_memory(labels, "labels")
     labeled = read_labels(labels, len(labels))
     missing = len(labels) - len(labeled.points)
     if missing:
@@ -230,7 +230,7 @@ def _n_drawn(sample: Any, width: int) -> int:
     return max(scored, min(N_DRAWN_ROWS, MAX_DRAWN_ENTRIES // width))
 
 
-def _spaces(drawn: BlockSample, chosen: IntArray, widths: tuple[int, int], metric: str) -> SampledSpaces:
+def _spaces(drawn: ChunkSample, chosen: IntArray, widths: tuple[int, int], metric: str) -> SampledSpaces:
     """Return the scored points in the spaces of the data, of the embedding and of the principal components."""
     p, q = widths
     X = drawn.rows[:, :p]
@@ -246,39 +246,29 @@ def _spaces(drawn: BlockSample, chosen: IntArray, widths: tuple[int, int], metri
     return replace(empty, points=points)
 
 
-def _metrics(asked: Asked, k: int, widths: tuple[int, int], *, labeled: bool) -> frozenset[str]:
+def _metrics(options: ScoreOptions, k: int, widths: tuple[int, int], *, labeled: bool) -> frozenset[str]:
     """Return the valid names of the metrics to compute."""
     undefined = dict.fromkeys(WHOLE_METRICS, "all rows in memory, and X is chunked")
     if not labeled:
         undefined |= dict.fromkeys(LABEL_METRICS, "labels")
-    if asked.metric != "euclidean" or k <= min(widths):
+    if options.metric != "euclidean" or k <= min(widths):
         undefined |= dict.fromkeys(DISTORTION_METRICS, "metric='euclidean' and more neighbors than dimensions")
-    return checked_metrics(asked.figures, undefined)
+    return checked_metrics(options.figures, undefined)
 
 
-def zipped_blocks(*sources: RowBlocks) -> RowBlocks:
-    """Return the columns of several tables of the same rows as one table.
-
-    With a Dask collection among them the others must be collections too, or arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manifoldry import row_blocks
-    >>> zipped_blocks(row_blocks(np.ones((5, 3))), row_blocks(np.ones((5, 2), dtype=np.float32)))
-    ZippedBlocks(5 rows, 5 columns, float64)
-    """
+def zip_chunks(*sources: ChunkedData) -> ChunkedData:
+    """Return the columns of several tables of the same rows as one table."""
     _check_lengths({source.n_rows for source in sources} - {None})
-    local = [source for source in sources if isinstance(source, LocalBlocks)]
+    local = [source for source in sources if isinstance(source, LocalChunks)]
     if len(local) == len(sources):
-        return ZippedBlocks(*local)
+        return ZippedChunks(*local)
     return _zipped_collections(sources)
 
 
-class ZippedBlocks(LocalBlocks):
+class ZippedChunks(LocalChunks):
     """Rows of several tables side by side; they are cut where those of one table of all these columns would be."""
 
-    def __init__(self, *sources: LocalBlocks) -> None:
+    def __init__(self, *sources: LocalChunks) -> None:
         self.sources = sources
         self.n_features = sum(source.n_features for source in sources)
         self.n_rows = next((source.n_rows for source in sources if source.n_rows is not None), None)
@@ -293,40 +283,35 @@ class ZippedBlocks(LocalBlocks):
         return None if None in keys else " ".join(map(str, keys))
 
     def _read(self, first: int) -> Iterator[Array]:
-        parts = [_from(source, first, self.block_rows) for source in self.sources]
+        parts = [_from(source, first, self.chunk_rows) for source in self.sources]
         start = first
         for rows in zip_longest(*parts):
             lengths = {0 if part is None else part.shape[0] for part in rows}
             _check_lengths({start + length for length in lengths})
             start += lengths.pop()
-            yield _side_by_side(rows)
+            sparse = any(issparse(part) for part in rows)
+            yield hstack([csr_array(part) for part in rows], format="csr") if sparse else np.hstack(rows)
 
 
-def _from(source: LocalBlocks, first: int, block_rows: int) -> Iterator[Array]:
+def _from(source: LocalChunks, first: int, chunk_rows: int) -> Iterator[Array]:
     """Yield the rows of a table from row ``first`` on in blocks."""
-    begin = first - first % source.block_rows
+    begin = first - first % source.chunk_rows
     rows = (rows[max(0, first - start) :] for start, rows in source.blocks(begin))
-    return regrouped(rows, block_rows)
+    return regrouped(rows, chunk_rows)
 
 
-def _side_by_side(parts: tuple[Array, ...]) -> Array:
-    if any(issparse(part) for part in parts):
-        return hstack([csr_array(part) for part in parts], format="csr")
-    return np.hstack(parts)
-
-
-def _zipped_collections(sources: tuple[RowBlocks, ...]) -> RowBlocks:
+def _zipped_collections(sources: tuple[ChunkedData, ...]) -> ChunkedData:
     import dask.array
 
-    from manifoldry.data._chunked.dask import DaskBlocks
+    from manifoldry.data._chunked.dask import DaskChunks
 
     arrays: list[Any] = []
     chunks: Any = None
-    for source in sorted(sources, key=lambda source: not isinstance(source, DaskBlocks)):
-        if isinstance(source, DaskBlocks):
+    for source in sorted(sources, key=lambda source: not isinstance(source, DaskChunks)):
+        if isinstance(source, DaskChunks):
             arrays.append((source, source.counted()))
             chunks = arrays[0][1].chunks[0]
-        elif isinstance(source, ArrayBlocks):
+        elif isinstance(source, ArrayChunks):
             arrays.append((source, dask.array.from_array(source.X, chunks=(chunks, -1))))
         else:
             raise ValueError(
@@ -335,7 +320,7 @@ def _zipped_collections(sources: tuple[RowBlocks, ...]) -> RowBlocks:
             )
     _check_lengths({array.shape[0] for _, array in arrays})
     by_source = {id(source): array.rechunk({0: chunks}) for source, array in arrays}
-    return DaskBlocks(dask.array.concatenate([by_source[id(source)] for source in sources], axis=1))
+    return DaskChunks(dask.array.concatenate([by_source[id(source)] for source in sources], axis=1))
 
 
 def _check_lengths(lengths: set[Any]) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
-from manifoldry._numerics.ranks import chosen_neighbors, require_below_half
+from manifoldry._numerics.ranks import check_below_half, chosen_neighbors
 from manifoldry._numerics.scaling import classical_scaling
-from manifoldry.data._chunked import in_blocks
-from manifoldry.evaluation.metrics._distortion import LocalDistortion, distortions_of, tangent_dimension
-from manifoldry.evaluation.metrics._labels import read_labels
-from manifoldry.evaluation.metrics._shepard import geodesic_rows
-from manifoldry.evaluation.score._chunked import score_blocks
+from manifoldry.data._chunked import is_chunked
+from manifoldry.evaluation._docs import SHARED_TEXTS, documented
+from manifoldry.evaluation._metrics._distortion import LocalDistortion, distortions_of, tangent_dimension
+from manifoldry.evaluation._metrics._shepard import geodesic_rows
+from manifoldry.evaluation._metrics._truth import read_labels
+from manifoldry.evaluation.score._chunked import score_chunked
 from manifoldry.evaluation.score._statistics import (
     DISTORTION_METRICS,
     LABEL_METRICS,
@@ -28,15 +29,15 @@ from manifoldry.evaluation.score._statistics import (
     baseline_pca,
     row_statistics,
 )
-from manifoldry.evaluation.score._table import Asked, Score, checked_metrics, scored_size
+from manifoldry.evaluation.score._table import Score, ScoreOptions, checked_metrics, scored_size
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._pairwise import as_pair, as_points, sample_rows
 
-MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 200, 7_000_000
-"""Points from which paths are followed, and lengths of paths: 100 points of 70,000, whose lengths take 60 MB."""
+MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 200, 7_000_000  # 60 MB: 100 sources of 70,000 points
 
 
+@documented(SHARED_TEXTS)
 def score(  # noqa: PLR0913
     X: Any,
     Y: Any,
@@ -61,23 +62,17 @@ def score(  # noqa: PLR0913
     Y : array-like or chunked data of shape (n, p)
         The embedding, compared by Euclidean distance.
     labels : array-like of shape (n,), optional
-        Classes, numbers or strings; adds neighborhood_hit, label_accuracy and silhouette. Points whose
-        label is None or NaN are left out of these.
+        Classes, numbers or strings; adds neighborhood_hit, label_accuracy (vandermaaten2009) and silhouette. Points
+        whose label is None or NaN are left out of these.
     truth : array-like of shape (n, q), optional
         Known coordinates; adds the three Procrustes errors, over all points.
     n_neighbors : int or "auto"
         Number of neighbors, below n / 2; "auto" is 15, or with fewer than 31 points the largest number below n / 2.
-    metric : str
-        Metric of X, as in scikit-learn.
     sample : int, "auto" or None
         Number of points whose neighborhoods and distances are compared, each with all n points; None for all. "auto"
         uses all up to 3,000 points, and 1,000 of more.
     figures : collection of str, optional
         Names of the metrics to compute, from `metrics.TABLE`; all by default.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the sample.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -92,7 +87,7 @@ def score(  # noqa: PLR0913
     Metrics that the data does not define (all neighbors are duplicates) are NaN. Standard errors are those of samples
     without replacement, by the jackknife over the sampled points.
 
-    Chunked data (`row_blocks`, Dask collections) is never held in memory as a whole: it is read three times, to draw
+    Chunked data (`chunked_data`, Dask collections) is never held in memory as a whole: it is read three times, to draw
     points, to find their neighbors and to count ranks, each point against all rows. Metrics that need all rows at once
     are left out, and the heading names them. Ranked pairs and triplets come from 20,000 rows, to which PCA is fitted.
     Write an embedding that is computed when it is read (``model.transform(blocks)``) to a file first.
@@ -105,31 +100,31 @@ def score(  # noqa: PLR0913
     >>> result["trustworthiness"], round(result.pca["trustworthiness"], 12), result.errors["trustworthiness"]
     (1.0, 1.0, 0.0)
     """
-    asked = Asked(labels, truth, n_neighbors, metric, sample, figures)
-    if in_blocks(X) or in_blocks(Y):
-        return score_blocks(X, Y, asked, random_state, n_jobs)
-    return score_layouts(X, [Y], asked, random_state, n_jobs)[0]
+    options = ScoreOptions(labels, truth, n_neighbors, metric, sample, figures)
+    if is_chunked(X) or is_chunked(Y):
+        return score_chunked(X, Y, options, random_state, n_jobs)
+    return score_layouts(X, [Y], options, random_state, n_jobs)[0]
 
 
 def score_layouts(
-    X: Any, layouts: Sequence[Any], asked: Asked, random_state: Any = 0, n_jobs: int | None = None
+    X: Any, layouts: Sequence[Any], options: ScoreOptions, random_state: Any = 0, n_jobs: int | None = None
 ) -> list[Score]:
     """Return the scores of several embeddings of the same rows, each as `score` would, by one pass over the data."""
-    checked = [_checked(X, Y, asked.truth, asked.metric) for Y in layouts]
+    checked = [_checked(X, Y, options.truth, options.metric) for Y in layouts]
     X, truth = checked[0][0], checked[0][2]
     Ys = [Y for _, Y, _ in checked]
-    n, metric = len(Ys[0]), asked.metric
-    k = chosen_neighbors(asked.n_neighbors, n)
-    require_below_half(k, n)
-    rows = sample_rows(n, scored_size(asked.sample, n), random_state)
-    labels = None if asked.labels is None else read_labels(asked.labels, n)
+    n, metric = len(Ys[0]), options.metric
+    k = chosen_neighbors(options.n_neighbors, n)
+    check_below_half(k, n)
+    rows = sample_rows(n, scored_size(options.sample, n), random_state)
+    labels = None if options.labels is None else read_labels(options.labels, n)
     run = Run(random_state, n_jobs)
     tasks: dict[int, ScoreTask] = {}
     baselines: dict[int, FloatArray] = {}
     for p in sorted({Y.shape[1] for Y in Ys}):
         baselines[p] = _baseline(X, p, metric, run)
         undefined = _undefined(X, p, metric, k, labeled=labels is not None, true=truth is not None)
-        names = checked_metrics(asked.figures, undefined)
+        names = checked_metrics(options.figures, undefined)
         tasks[p] = ScoreTask(X, n, metric, rows, k, truth, labels, names, run)
     return _scores(tasks, Ys, baselines)
 
@@ -150,10 +145,8 @@ def _scores(
         for i, Y in enumerate(layouts)
     ]
     pca = dict(zip(baselines, estimates, strict=False))
-    return [
-        Score.of(embedding, pca[Y.shape[1]], _heading(task, Y, paths))
-        for Y, embedding in zip(Ys, estimates[m:], strict=True)
-    ]
+    scored = zip(Ys, estimates[m:], strict=True)
+    return [Score.of(embedding, pca[Y.shape[1]], _heading(task, Y, paths)) for Y, embedding in scored]
 
 
 def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, FloatArray | None]:
@@ -200,10 +193,7 @@ def _geodesics(task: ScoreTask, data: Statistics) -> PathLengths:
 
 
 def _baseline(X: Any, n_components: int, metric: str, run: Run) -> FloatArray:
-    """Return as many principal components, or coordinates of classical scaling where X holds distances.
-
-    Columns beyond the rank that the data can have are zeros.
-    """
+    """Return principal components, or classical scaling of distances; columns beyond the rank are zeros."""
     if metric == "precomputed":
         Y = classical_scaling(np.asarray(X, dtype=np.float64), min(n_components, len(X) - 1), run).coordinates
         return np.pad(Y, ((0, 0), (0, n_components - Y.shape[1])))

@@ -14,19 +14,17 @@ from scipy.stats import rankdata
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry._numerics.ranks import nearness, ranks_of, relative_error, share_kept
-from manifoldry.evaluation.metrics._coranking import auc_rows, sorted_ranks, worst_ranks
-from manifoldry.evaluation.metrics._distances import (
+from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of, relative_error
+from manifoldry.evaluation._metrics._coranking import auc_rows, sorted_ranks, worst_ranks
+from manifoldry.evaluation._metrics._distances import (
     pair_sums,
     pilot_scale,
     scale_and_deviation,
     squared_ratios,
     stress_of_sums,
 )
-from manifoldry.evaluation.metrics._distortion import LocalDistortion, log_radii, squared_radii
-from manifoldry.evaluation.metrics._labels import Labeled, label_rows
-from manifoldry.evaluation.metrics._procrustes import FITS, procrustes
-from manifoldry.evaluation.metrics._shepard import (
+from manifoldry.evaluation._metrics._distortion import LocalDistortion, log_radii, squared_radii
+from manifoldry.evaluation._metrics._shepard import (
     correlation,
     correlation_of_sums,
     correlation_sums,
@@ -35,11 +33,12 @@ from manifoldry.evaluation.metrics._shepard import (
     pair_columns,
     triplet_sums,
 )
+from manifoldry.evaluation._metrics._truth import FITS, Labeled, label_rows, procrustes
 from manifoldry.graph._pairwise import (
     DistanceRows,
-    block_rows,
+    chunk_rows,
     distance_rows,
-    distances_to_others,
+    distances_without_self,
     nearest,
     sample_rows,
 )
@@ -51,21 +50,15 @@ DISTORTION_METRICS = frozenset({"conformality", "area_deviation", "local_residua
 LABEL_METRICS = ("neighborhood_hit", "label_accuracy", "silhouette")
 TRUTH_METRICS = {f"procrustes_{kind}": kind for kind in FITS}
 
-N_RANKED_PAIRS = 100_000
-"""Pairs, about, whose distances are ranked together; the rank correlation is then known to about 0.003."""
-N_ROW_TRIPLETS = 50
-"""Triplets drawn per point, as in `triplet_accuracy`."""
+N_RANKED_PAIRS = 100_000  # pairs, about, that are ranked together: the rank correlation is known to 0.003
+N_ROW_TRIPLETS = 50  # triplets drawn per point, as in `triplet_accuracy`
 
-Estimates = dict[str, tuple[float, float]]
-"""Value and standard error by name."""
+Estimates = dict[str, tuple[float, float]]  # value and standard error by name
 
 
 @dataclass(frozen=True)
 class ScoreTask:
-    """The data, the sampled points ``rows``, labels and truth where given, and the ``metrics`` to compute.
-
-    ``X`` is None where the data is not in memory; ``n_points`` is the number of all points.
-    """
+    """The data (None if not in memory), the sampled points ``rows``, labels, truth, and the ``metrics`` to compute."""
 
     X: Any
     n_points: int
@@ -86,10 +79,9 @@ class ScoreTask:
 class Statistics:
     """Arrays with one row per sampled point, of the data or of one layout; None where they are not needed.
 
-    ``lengths`` are the distances to the nearest points of the same space and ``pair_distances`` those of the drawn
-    pairs. Of the data: ``neighbors``. Of a layout: ranks in the other space (``x_in_y``, ``y_in_x``), the area under
-    R_NX, `pair_sums`, `correlation_sums` (``products``) and `triplet_sums`. Of layouts that are not in memory also
-    the distances to the neighbors in the data (``neighbor_distances``) and the columns of `label_rows`.
+    ``lengths`` are distances to the nearest of the same space, ``x_in_y`` and ``y_in_x`` ranks in the other. Layouts
+    that are not in memory have ``neighbor_distances`` (to the neighbors in the data) and ``label_columns`` (of
+    `label_rows`).
     """
 
     lengths: FloatArray
@@ -125,22 +117,22 @@ def row_statistics(task: ScoreTask, layouts: Sequence[FloatArray]) -> list[Stati
         triplets = draw_triplets(n, rows, N_ROW_TRIPLETS, run.rng("triplets"))
     in_x, in_y = distance_rows(task.X, task.metric), [distance_rows(Y) for Y in layouts]
     scales = [_scales(in_x, space, rows[:1]) for space in in_y]
-    grain = block_rows(n)
+    grain = chunk_rows(n)
 
     def part(from_x: FloatArray, lo: int, hi: int) -> list[Statistics]:
         x = _Neighbors.of(from_x, task)
         drawn = columns[lo:hi], triplets[lo:hi]
         data = Statistics(x.lengths, np.take_along_axis(from_x, drawn[0], axis=1), x.nearest)
-        others = (distances_to_others(space, rows[lo:hi]) for space in in_y)
+        others = (distances_without_self(space, rows[lo:hi]) for space in in_y)
         layouts = (_layout_statistics(task, x, y, *drawn, *scale) for y, scale in zip(others, scales, strict=True))
         return [data, *layouts]
 
     def block(lo: int, hi: int) -> list[list[Statistics]]:
-        from_x = distances_to_others(in_x, rows[lo:hi])
+        from_x = distances_without_self(in_x, rows[lo:hi])
         # The rest is done on few rows at a time, which stay in the processor's cache.
         return [part(from_x[a:b], lo + a, lo + b) for a, b in run.ranges(hi - lo, grain)]
 
-    blocks = run.map(block, run.ranges(len(rows), block_rows(n, task.X.shape[1])), blas=True)
+    blocks = run.map(block, run.ranges(len(rows), chunk_rows(n, task.X.shape[1])), blas=True)
     return [Statistics.join(parts) for parts in zip(*(part for parts in blocks for part in parts), strict=True)]
 
 
@@ -224,11 +216,7 @@ class PathLengths:
 
 @dataclass(frozen=True)
 class LayoutMetrics:
-    """The metrics of one layout from the statistics of the data and of the layout.
-
-    ``Y`` may be empty where ``layout`` has ``neighbor_distances`` and ``label_columns``. Without ``errors`` the rows
-    are taken for all points.
-    """
+    """The metrics of one layout, which is empty if not in memory; without ``errors`` the rows are all points."""
 
     task: ScoreTask
     Y: FloatArray
@@ -240,11 +228,12 @@ class LayoutMetrics:
 
     def estimates(self) -> Estimates:
         """Return all metrics of the task."""
+        pairs = self.data.pair_distances, self.layout.pair_distances
         parts: list[tuple[Iterable[str], Callable[[], Estimates]]] = [
             (RANK_METRICS, self._ranks),
             ({"r_nx_auc"}, lambda: {"r_nx_auc": self._mean(_known(self.layout.areas))}),
             (SUM_METRICS, self._sums),
-            ({"spearman"}, self._spearman),
+            ({"spearman"}, lambda: {"spearman": spearman(*pairs, self.task.n_points)}),
             ({"geodesic_correlation"}, self._geodesic),
             ({"triplet_accuracy"}, self._triplets),
             ({"density_preservation"}, self._density),
@@ -261,7 +250,7 @@ class LayoutMetrics:
 
     def _ranks(self) -> Estimates:
         n, x_in_y, y_in_x = self.task.n_points, _known(self.layout.x_in_y), _known(self.layout.y_in_x)
-        kept = share_kept(x_in_y)
+        kept = preserved_share(x_in_y)
         columns = {
             "trustworthiness": nearness(n, y_in_x),
             "continuity": nearness(n, x_in_y),
@@ -280,9 +269,6 @@ class LayoutMetrics:
             "scaled_sammon_stress": self._of_sums(partial(stress_of_sums, "scaled_sammon_stress"), sums),
         }
 
-    def _spearman(self) -> Estimates:
-        return {"spearman": spearman(self.data.pair_distances, self.layout.pair_distances, self.task.n_points)}
-
     def _geodesic(self) -> Estimates:
         assert self.paths is not None
         sources, lengths = self.paths.sources, self.paths.lengths
@@ -295,7 +281,7 @@ class LayoutMetrics:
             paths[np.arange(hi - lo), sources[lo:hi]] = np.inf  # a point and itself are not a pair
             return correlation_sums(paths, in_y(sources[lo:hi]), about)
 
-        sums = np.concatenate(run.map(block, run.ranges(len(sources), block_rows(len(self.Y))), blas=True))
+        sums = np.concatenate(run.map(block, run.ranges(len(sources), chunk_rows(len(self.Y))), blas=True))
         return {"geodesic_correlation": self._of_sums(correlation_of_sums, sums)}
 
     def _triplets(self) -> Estimates:
@@ -325,10 +311,8 @@ class LayoutMetrics:
             return np.array(scale_and_deviation(ratios) if ratios.size else (np.nan, np.nan))
 
         misses = np.column_stack([np.nansum((squares - 1.0) ** 2, axis=1), np.sum(~np.isnan(squares), axis=1)])
-        return {
-            **self._of_rows(("scale", "distance_deviation"), medians),
-            "distance_error": self._of_sums(_ratio, misses),
-        }
+        errors = self._of_sums(_ratio, misses)
+        return {**self._of_rows(("scale", "distance_deviation"), medians), "distance_error": errors}
 
     def _distortion(self) -> Estimates:
         assert self.distortion is not None
@@ -394,18 +378,15 @@ def _ratio(sums: FloatArray) -> FloatArray:
 
 # Standard errors of metrics that are not smooth functions of means: medians and rank correlations.
 
-MAX_JACKKNIFE_GROUPS = 50
-"""Maximum number of groups of points left out in turn: with g groups the relative error is about 1 / sqrt(2 g)."""
+MAX_JACKKNIFE_GROUPS = 50  # groups left out in turn: with g groups the relative error is about 1 / sqrt(2 g)
 
 
 def group_jackknife_errors(
     metrics: Callable[[IntArray], FloatArray], m: int, n: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the standard errors of metrics of m of n points that are not smooth, such as medians.
+    """Return the standard errors of metrics of m of n points that are not smooth, such as medians (shao1989).
 
-    For a median, leaving out one point at a time is inconsistent; groups must grow faster than their number. Here about
-    sqrt(m) random groups of sqrt(m) points are left out in turn, at most 50. ``metrics`` maps the indices of the
-    remaining rows to an array. References: shao1989
+    Leaving out one point at a time is inconsistent for a median; about sqrt(m) groups of sqrt(m) points are left out.
     """
     if m < 2 or m >= n:
         return np.full(len(metrics(np.arange(m))), 0.0 if m >= n else np.nan)
@@ -421,18 +402,12 @@ def group_jackknife_errors(
 def spearman(before: FloatArray, after: FloatArray, n: int) -> tuple[float, float]:
     r"""Return the rank correlation of distances (m, c), c of the n - 1 pairs of each of m of n points, and its error.
 
-    With u and v the ranks divided by their number, a pair (x, y) moves the correlation
-    :math:`12\, E[(u - \frac12)(v - \frac12)]` by
+    With u and v the ranks divided by their number, a pair (x, y) moves the correlation by
 
     .. math:: 12 \big( (u - \tfrac12)(v - \tfrac12) + E[1_{x \le x'} (v' - \tfrac12)]
-              + E[1_{y \le y'} (u' - \tfrac12)] \big) + \text{const} ,
+              + E[1_{y \le y'} (u' - \tfrac12)] \big) + \text{const} ;
 
-    so that the error is that of a mean over points of means over their pairs, with s^2 the variances
-    between the points and among the pairs of a point:
-
-    .. math:: \Big(1 - \frac{m}{n}\Big) \frac{s_b^2}{m} + \frac{m}{n} \Big(1 - \frac{c}{n - 1}\Big) \frac{s_w^2}{m c}
-
-    NaN if all distances before are equal, 0 if those after are.
+    the error is that of a mean over points of means over their pairs. NaN if all distances before are equal.
     """
     ranks = rankdata(before.ravel()), rankdata(after.ravel())
     value = correlation(*ranks)

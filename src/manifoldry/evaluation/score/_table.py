@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isinf
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,11 +27,8 @@ Group = Literal["neighbors", "distances", "layout", "labels", "truth", "units"]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A metric of a score: its name and group, its range (``high`` may be infinite), the best value, and its meaning.
-
-    ``in_units`` tells whether it depends on the unit or scale of the embedding.
-    """
+class ScoreMetric:
+    """A metric of a score: name, group, range, best value, meaning, and whether it depends on the embedding's unit."""
 
     name: str
     group: Group
@@ -47,40 +44,54 @@ class Entry:
         return f"{self.low:g} up" if isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
-TABLE: Mapping[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry("trustworthiness", "neighbors", 0, 1, 1, "neighbors in the embedding are near in the data; chance: 0.5"),
-        Entry("continuity", "neighbors", 0, 1, 1, "neighbors in the data are near in the embedding; chance: 0.5"),
-        Entry("knn_kept", "neighbors", 0, 1, 1, "share of the nearest neighbors that stay nearest (Q_NX)"),
-        Entry("lcmc", "neighbors", -1, 1, 1, "the same, less what chance keeps"),
-        Entry("r_nx_auc", "neighbors", -1, 1, 1, "neighborhoods of all sizes kept, the small ones most; chance: 0"),
-        Entry("mrre_x", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the data"),
-        Entry("mrre_y", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the embedding"),
-        Entry("distance_deviation", "distances", 0, inf, 0, "half of the distances to neighbors change by less"),
-        Entry("geodesic_correlation", "distances", -1, 1, 1, "correlation with the lengths of paths along the data"),
-        Entry("density_preservation", "distances", -1, 1, 1, "dense places stay dense; chance: 0"),
-        Entry("conformality", "distances", 0, 1, 1, "angles around a point: its least stretch over its largest"),
-        Entry("area_deviation", "distances", 0, inf, 0, "half of the areas around points change by less"),
-        Entry("local_residual", "distances", 0, 1, 0, "share of a neighborhood that is no linear image of the data's"),
-        Entry("pearson", "layout", -1, 1, 1, "correlation of all distances, before and after"),
-        Entry("spearman", "layout", -1, 1, 1, "correlation of their ranks"),
-        Entry("triplet_accuracy", "layout", 0, 1, 1, "of two points, the nearer stays the nearer; chance: 0.5"),
-        Entry("scaled_stress", "layout", 0, 1, 0, "change of all distances (normalized and Kruskal's stress)"),
-        Entry("scaled_sammon_stress", "layout", 0, 1, 0, "the same, small distances counting more"),
-        Entry("neighborhood_hit", "labels", 0, 1, 1, "share of the nearest neighbors that have the point's label"),
-        Entry("label_accuracy", "labels", 0, 1, 1, "share of points whose nearest neighbor has their label"),
-        Entry("silhouette", "labels", -1, 1, 1, "classes are compact and apart; below 0: nearer to another class"),
-        Entry("procrustes_similarity", "truth", 0, 1, 0, "share of the truth missed, at the best scale"),
-        Entry("procrustes_affine", "truth", 0, 1, 0, "the same, after the best linear map"),
-        Entry("scale", "units", 0, inf, 1, "median ratio of the distances to neighbors, after to before", True),
-        Entry("distance_error", "units", 0, inf, 0, "mean of (squared ratio of distances to neighbors - 1)^2", True),
-        Entry("procrustes_rigid", "units", 0, inf, 0, "share of the truth missed, in its units", True),
-    )
+_DECLARED: Mapping[Group, Sequence[tuple[str, float, float, float, str]]] = {
+    "neighbors": (
+        ("trustworthiness", 0, 1, 1, "neighbors in the embedding are near in the data; chance: 0.5"),
+        ("continuity", 0, 1, 1, "neighbors in the data are near in the embedding; chance: 0.5"),
+        ("knn_kept", 0, 1, 1, "share of the nearest neighbors that stay nearest (Q_NX)"),
+        ("lcmc", -1, 1, 1, "the same, less what chance keeps"),
+        ("r_nx_auc", -1, 1, 1, "neighborhoods of all sizes kept, the small ones most; chance: 0"),
+        ("mrre_x", 0, 1, 0, "relative change of the ranks of neighbors in the data"),
+        ("mrre_y", 0, 1, 0, "relative change of the ranks of neighbors in the embedding"),
+    ),
+    "distances": (
+        ("distance_deviation", 0, inf, 0, "half of the distances to neighbors change by less"),
+        ("geodesic_correlation", -1, 1, 1, "correlation with the lengths of paths along the data"),
+        ("density_preservation", -1, 1, 1, "dense places stay dense; chance: 0"),
+        ("conformality", 0, 1, 1, "angles around a point: its least stretch over its largest"),
+        ("area_deviation", 0, inf, 0, "half of the areas around points change by less"),
+        ("local_residual", 0, 1, 0, "share of a neighborhood that is no linear image of the data's"),
+    ),
+    "layout": (
+        ("pearson", -1, 1, 1, "correlation of all distances, before and after"),
+        ("spearman", -1, 1, 1, "correlation of their ranks"),
+        ("triplet_accuracy", 0, 1, 1, "of two points, the nearer stays the nearer; chance: 0.5"),
+        ("scaled_stress", 0, 1, 0, "change of all distances (normalized and Kruskal's stress)"),
+        ("scaled_sammon_stress", 0, 1, 0, "the same, small distances counting more"),
+    ),
+    "labels": (
+        ("neighborhood_hit", 0, 1, 1, "share of the nearest neighbors that have the point's label"),
+        ("label_accuracy", 0, 1, 1, "share of points whose nearest neighbor has their label"),
+        ("silhouette", -1, 1, 1, "classes are compact and apart; below 0: nearer to another class"),
+    ),
+    "truth": (
+        ("procrustes_similarity", 0, 1, 0, "share of the truth missed, at the best scale"),
+        ("procrustes_affine", 0, 1, 0, "the same, after the best linear map"),
+    ),
+    "units": (
+        ("scale", 0, inf, 1, "median ratio of the distances to neighbors, after to before"),
+        ("distance_error", 0, inf, 0, "mean of (squared ratio of distances to neighbors - 1)^2"),
+        ("procrustes_rigid", 0, inf, 0, "share of the truth missed, in its units"),
+    ),
+}
+"""By group: name, least and largest value, best value and meaning of each metric."""
+TABLE: Mapping[str, ScoreMetric] = {
+    row[0]: ScoreMetric(row[0], group, *row[1:], in_units=group == "units")
+    for group, rows in _DECLARED.items()
+    for row in rows
 }
 """All metrics by name, in the order in which they are shown; those that depend on the embedding's unit come last."""
-N_SHOWN = 3
-"""Metrics in the one-line representation of a score."""
+N_SHOWN = 3  # metrics in the one-line representation of a score
 
 
 class Score(dict[str, float]):
@@ -131,7 +142,7 @@ class Score(dict[str, float]):
         return frame.astype(dict.fromkeys(columns[:6], float)).fillna({"high": inf})
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{name}={format_figure(self[name])}" for name in list(self)[:N_SHOWN])
+        first = ", ".join(f"{name}={format_score(self[name])}" for name in list(self)[:N_SHOWN])
         return f"Score({first}{', ...' if len(self) > N_SHOWN else ''})"
 
     def __str__(self) -> str:
@@ -140,44 +151,46 @@ class Score(dict[str, float]):
         width = 20 if sampled else 9
         lines = [f"{'':24}{'this':>9}{' ± error' if sampled else '':{width - 9}}{'PCA':>9}  best   range"]
         lines = [self.heading, *lines] if self.heading else lines
-        for group, title in GROUPS.items():
-            names = [name for name in self if TABLE[name].group == group]
-            lines += [title] * bool(names) + [self._line(name, sampled) for name in names]
+        for title, names in self._groups():
+            lines += [title, *(self._line(name, sampled) for name in names)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return the same as a table, for notebooks."""
         rows: list[list[str]] = []
-        for group, title in GROUPS.items():
-            names = [name for name in self if TABLE[name].group == group]
-            rows += [[title]] * bool(names) + [self._cells(name) for name in names]
+        for title, names in self._groups():
+            rows += [[title], *(self._cells(name) for name in names)]
         head = ["", "this", "PCA", "best", "range", "meaning"]
         return markup.page_part(markup.paragraph(self.heading), markup.table(head, rows, (5,)))
 
+    def _groups(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the heading of each group that has metrics, and their names."""
+        for group, title in GROUPS.items():
+            if names := [name for name in self if TABLE[name].group == group]:
+                yield title, names
+
     def _cells(self, name: str) -> list[str]:
         entry, error = TABLE[name], self.errors[name]
-        value = format_figure(self[name]) + (f" ± {format_figure(error)}" if error else "")
-        return [name, value, format_figure(self.pca[name]), f"{entry.best:g}", entry.range, entry.meaning]
+        value = format_score(self[name]) + (f" ± {format_score(error)}" if error else "")
+        return [name, value, format_score(self.pca[name]), f"{entry.best:g}", entry.range, entry.meaning]
 
     def _line(self, name: str, sampled: bool) -> str:
         entry = TABLE[name]
-        error = f"{f' ± {format_figure(self.errors[name])}' if self.errors[name] else '':11}" if sampled else ""
-        values = f"{format_figure(self[name]):>9}{error}{format_figure(self.pca[name]):>9}"
+        error = f"{f' ± {format_score(self.errors[name])}' if self.errors[name] else '':11}" if sampled else ""
+        values = f"{format_score(self[name]):>9}{error}{format_score(self.pca[name]):>9}"
         return f"  {name:22}{values}  {entry.best:4g}   {entry.range:8} {entry.meaning}"
 
 
-def format_figure(value: float) -> str:
+def format_score(value: float) -> str:
     """Return a number in at most eight characters."""
     return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.1e}"
 
 
-MAX_WHOLE_SCORE, N_SCORED_POINTS = 3000, 1000
-"""Points up to which a score uses all of them by default, in a second or two, and points sampled from more: each is
-compared with all others, and a share has a standard error below 0.016."""
+MAX_WHOLE_SCORE, N_SCORED_POINTS = 3000, 1000  # points scored by default: a share is known to 0.016
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScoreOptions:
     """The options of a score, by the names of the arguments of `score`."""
 
     labels: Any = None

@@ -1,4 +1,4 @@
-"""Several methods on one shared graph, ranked for a purpose within a time budget, with reasons."""
+"""Several methods on one shared graph, ranked for a purpose within a time budget; as a function and as an estimator."""
 
 from __future__ import annotations
 
@@ -6,66 +6,63 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry._core import check
+from manifoldry._core.parameters import Described, Positive, PositiveInt, parameter
 from manifoldry._core.registry import list_methods as registered
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, IntArray
+from manifoldry._core.values import Array, Embedding, FloatArray, IntArray
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
-from manifoldry._numerics.geometry.scales import dominating_columns
-from manifoldry.data._chunked import entries_of, in_blocks, row_blocks, some_rows
-from manifoldry.evaluation._input import checked_input, is_precomputed, random_rows, some_points
+from manifoldry._numerics.geometry.scales import column_labels, dominating_columns
+from manifoldry.data._chunked import chunked_data, is_chunked, sample_of_chunked, sampled_entries
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
+from manifoldry.evaluation._input import MIN_POINTS_CHOSEN, checked_input, is_precomputed, random_rows, some_points
 from manifoldry.evaluation.dimension import Consensus, consensus
 from manifoldry.evaluation.reliability._null_comparison import MIN_COMPARED_POINTS, null_comparison
-from manifoldry.evaluation.selection._candidates import (
-    Candidate,
-    Clock,
-    baseline_name,
-    candidates,
-    checked_methods,
-    growth,
-    skip_reason,
-)
-from manifoldry.evaluation.selection._comparison import (
-    ComparedMethod,
-    Comparison,
-    DataFacts,
-    SkippedMethod,
-    bridge_verdict,
-    cluster_verdict,
-    reasons,
-    scale_verdict,
-    verdicts,
-)
+from manifoldry.evaluation.selection._comparison import ComparedMethod, Comparison, DataFacts, reasons, verdicts
 from manifoldry.evaluation.selection._evaluate import (
     N_DENSITY_NEIGHBORS,
     Fold,
     LayoutEvaluator,
     accuracies,
-    density_peaks,
     folds,
+    n_dense_groups,
     reconstruction,
 )
 from manifoldry.evaluation.selection._neighbors import suggest_neighbors
-from manifoldry.evaluation.selection._objectives import SIMPLICITY, Purpose, purpose_of, simplest_first
+from manifoldry.evaluation.selection._objectives import (
+    PURPOSES,
+    SIMPLICITY,
+    Candidate,
+    Clock,
+    Purpose,
+    SkippedMethod,
+    baseline_name,
+    candidates,
+    checked_methods,
+    growth,
+    purpose_of,
+    simplest_first,
+    skip_reason,
+)
 from manifoldry.graph._search import shared_neighbors
-from manifoldry.methods._base._advice import problems
+from manifoldry.methods._base import Embedder, estimator, fitted
+from manifoldry.methods._base._checks import problems
+from manifoldry.methods._base._embedder import Metric
+from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT
 
-MAX_RANKED_ROWS, N_RANKED_ROWS = 10_000, 5_000
-"""With more rows than the first, a sample of the second size ranks methods equally well, in seconds each."""
-WIDEST_SHARED_LIST = 91
-"""Neighbors of the shared search: as many as t-SNE needs at a perplexity of 30."""
-RANKING_SHARE = 0.6
-"""Share of the budget for the ranking where the best method is fitted to more rows afterwards."""
-FIT_ERRORS = (ValueError, MemoryError, ArithmeticError, np.linalg.LinAlgError)
-"""Errors that a method may raise on data that it cannot embed."""
+MAX_RANKED_ROWS, N_RANKED_ROWS = 10_000, 5_000  # with more rows a sample ranks methods equally well
+WIDEST_SHARED_LIST = 91  # neighbors of the shared search: as many as t-SNE needs at a perplexity of 30
+RANKING_SHARE = 0.6  # share of the budget for the ranking where the best method is fitted to more rows afterwards
+FIT_ERRORS = (ValueError, MemoryError, ArithmeticError, np.linalg.LinAlgError)  # on data that a method cannot embed
 
 
+@documented(DATA_TEXTS)
 def compare(  # noqa: PLR0913
     X: Any,
     purpose: str = "keep neighbors",
@@ -101,10 +98,6 @@ def compare(  # noqa: PLR0913
         one of a class is called "Isomap 2".
     n_components : int, optional
         Target dimension; 2 if None, for the order along a path 1.
-    metric : str or callable
-        As in scikit-learn, or "precomputed".
-    random_state : None, int, numpy Generator or RandomState
-        Seed of all fits and samples.
     n_jobs : int, optional
         Number of threads, None for all; the result depends on it only through the budget.
     callback : callable, optional
@@ -127,11 +120,11 @@ def compare(  # noqa: PLR0913
     if budget is not None:
         budget = check.number("budget", budget, 0.0, open_low=True)
     run = Run(random_state, n_jobs, callback=callback)
-    X = row_blocks(X) if in_blocks(X) else X
-    sample, names = some_rows(X, N_RANKED_ROWS, run, metric), getattr(X, "columns", None)
+    X = chunked_data(X) if is_chunked(X) else X
+    sample, names = sample_of_chunked(X, N_RANKED_ROWS, run, metric), getattr(X, "columns", None)
     if sample is not None:
         names = X.feature_names
-        X, labels = sample.rows, entries_of(labels, sample, "labels")
+        X, labels = sample.rows, sampled_entries(labels, sample, "labels")
     points = checked_input(X, metric)
     d = target_dimension(chosen, n_components, points.shape[0])
     labels = checked_labels(labels, points.shape[0])
@@ -182,7 +175,10 @@ def run_comparison(task: ComparisonTask, clock: Clock, run: Run) -> Comparison:
     n = task.X.shape[0]
     sampled = n > MAX_RANKED_ROWS
     rows = ranked_rows(n, run)
-    part = replace(task, X=some_points(task.X, rows, task.metric), labels=_some(task.labels, rows)) if sampled else task
+    part = task
+    if sampled:
+        labels = None if task.labels is None else task.labels[rows]
+        part = replace(task, X=some_points(task.X, rows, task.metric), labels=labels)
     ranking_clock = Clock(RANKING_SHARE * clock.budget) if sampled and clock.budget is not None else clock
     with shared_neighbors(WIDEST_SHARED_LIST):
         comparison = _ranked(part, ranking_clock, run, rows, n)
@@ -194,10 +190,6 @@ def ranked_rows(n: int, run: Run) -> IntArray:
     if n <= MAX_RANKED_ROWS:
         return np.arange(n)
     return random_rows(n, N_RANKED_ROWS, run.rng("ranked rows"))
-
-
-def _some(labels: Array | None, rows: IntArray) -> Array | None:
-    return None if labels is None else labels[rows]
 
 
 def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_points: int) -> Comparison:
@@ -232,12 +224,14 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, position)) for position, (_, entry) in enumerate(ranking)
     )
-    texts = [
-        *scale_verdict(dominating_columns(task.X, task.metric), task.names),
-        *verdicts(task.purpose, figures, _facts(task, evaluator, seed, run)),
-        *_cluster_evidence(task, ranking[0][1], clock, run),
-        *bridge_verdict(len(evaluator.bridges), int(suggestion)),
-    ]
+    texts = verdicts(task.purpose, figures, _facts(task, evaluator, seed, run))
+    texts = [*_scale_verdict(task), *texts, *_cluster_evidence(task, ranking[0][1], clock, run)]
+    if len(evaluator.bridges):
+        n_components = len(evaluator.bridges) + 1
+        texts.append(
+            f"The graph of {int(suggestion)} neighbors has {n_components} connected components, which were joined by "
+            "shortest bridges."
+        )
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(texts), int(suggestion), rows, n_points)
 
 
@@ -275,14 +269,7 @@ def _fitted(
             return SkippedMethod(candidate.name, f"it failed: {error}")
     if "callback" in model.get_params():
         model.set_params(callback=None)
-    return ComparedMethod(
-        candidate.name,
-        model,
-        model.embedding_,
-        metrics,
-        seconds,
-        warnings=_warnings(model),
-    )
+    return ComparedMethod(candidate.name, model, model.embedding_, metrics, seconds, warnings=_warnings(model))
 
 
 def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str, float]:
@@ -316,7 +303,7 @@ def _facts(task: ComparisonTask, evaluator: LayoutEvaluator, seed: int, run: Run
     """Return properties of the data that the purpose needs, in addition to the metrics of the embeddings."""
     dimension, columns, n_groups = float(intrinsic_dimension(task.X, task.metric).value), {}, None
     if task.purpose.name == "see clusters":
-        n_groups = density_peaks(evaluator.nearest(N_DENSITY_NEIGHBORS), dimension).n_groups
+        n_groups = n_dense_groups(evaluator.nearest(N_DENSITY_NEIGHBORS), dimension)
     if task.purpose.name == "features for a classifier" and task.labels is not None:
         columns = accuracies(None, task.X, task.labels, folds(task.X.shape[0], task.labels, seed))
     return DataFacts(baseline_name(task.metric), dimension, n_groups, columns, _consensus(task, run))
@@ -328,6 +315,18 @@ def _consensus(task: ComparisonTask, run: Run) -> Consensus | None:
         return consensus(task.X, metric=task.metric, random_state=run.seed, n_jobs=run.n_jobs)
     except ValueError:
         return None
+
+
+def _scale_verdict(task: ComparisonTask) -> list[str]:
+    """Report that a few columns dominate all distances, with their names, and what to do about it."""
+    dominating = dominating_columns(task.X, task.metric)
+    if dominating is None:
+        return []
+    text = dominating.sentence(None if task.names is None else column_labels(task.names)).rstrip(".")
+    return [
+        f"{text}, so all methods show little else: compare scaled columns, as with "
+        "StandardScaler().fit_transform(X), unless all have the same unit."
+    ]
 
 
 def _cluster_evidence(task: ComparisonTask, best: ComparedMethod, clock: Clock, run: Run) -> list[str]:
@@ -343,7 +342,8 @@ def _cluster_evidence(task: ComparisonTask, best: ComparedMethod, clock: Clock, 
             result = null_comparison(best.estimator, task.X, n_nulls=1, random_state=0, n_jobs=run.n_jobs)
         except FIT_ERRORS:
             return []
-    return [cluster_verdict(best.name, result)]
+    text = f"In the picture by {best.name}: {result.sentence}"
+    return [text if len(result.real) else f"{text} There is no evidence of clusters in the data."]
 
 
 def _fitted_to_all(comparison: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:
@@ -365,3 +365,118 @@ def _fitted_to_all(comparison: Comparison, task: ComparisonTask, clock: Clock) -
     text += f"; best.estimator, {best.name}, is fitted to all of them."
     ranking = (replace(best, estimator=fitted), *comparison.ranking[1:])
     return replace(comparison, ranking=ranking, verdicts=(*comparison.verdicts, text))
+
+
+PurposeName = Literal[
+    "keep distances", "keep neighbors", "see clusters", "order along a path", "features for a classifier", "reconstruct"
+]
+LABEL_PURPOSES = ("see clusters", "features for a classifier")  # use the targets of a fit as labels
+
+
+@estimator
+class AutoEmbedding(Embedder):
+    """Fit several methods and keep the best for a stated purpose, as `compare` ranks them.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Coordinates by the best method.
+    best_estimator_ : estimator
+        The best method, fitted.
+    comparison_ : Comparison
+        The ranking with metrics and reasons, all fitted methods, and what was left out.
+    diagnostics_ : dict
+        Seconds, ``method`` (the name of the best), ``n_neighbors`` of the shared graph, and ``reasons`` in sentences.
+
+    Notes
+    -----
+    `transform` and `inverse_transform` are those of the best method. Targets given to `fit` are the labels of the
+    purposes "see clusters" and "features for a classifier", which needs them; other purposes ignore them.
+
+    Examples
+    --------
+    >>> from manifoldry import AutoEmbedding, datasets
+    >>> roll = datasets.swiss_roll(300)
+    >>> model = AutoEmbedding(purpose="keep distances", methods=["Isomap", "LTSA"]).fit(roll.X)
+    >>> model.embedding_.shape, model.transform(roll.X[:5]).shape
+    ((300, 2), (5, 2))
+    """
+
+    n_components: PositiveInt = parameter(
+        'Dimension of the embedding; 1 for the purpose "order along a path".', default=2, kw_only=False
+    )
+    purpose: PurposeName = parameter("What the embedding is for.", default="keep neighbors")
+    budget: Positive | None = parameter(
+        "Seconds for all fits; None is no limit, and the same seed gives bit-identical results.", default=None
+    )
+    methods: Annotated[Any, Described("a list of names or estimators")] | None = parameter(
+        "Methods to compare; None uses those of the purpose. PCA is always among them.", default=None
+    )
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+
+    best_estimator_: Any = fitted()
+    comparison_: Comparison = fitted()
+
+    _invertible = True
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.enough_points(n_points, MIN_POINTS_CHOSEN)
+        purpose = PURPOSES[self.purpose]
+        target_dimension(purpose, self.n_components, n_points)
+        checked_methods(self.methods, purpose)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        return self._embed_with(X, None, run)
+
+    def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
+        labels = self._labels(y, X.shape[0])
+        purpose = purpose_of(self.purpose, labels is not None)
+        methods = checked_methods(self.methods, purpose)
+        names = getattr(self, "feature_names_in_", None)
+        task = ComparisonTask(X, purpose, labels, methods, self.n_components, self.metric, names)
+        with run.stage("compare"):
+            comparison = run_comparison(task, Clock(self.budget), run)
+            best = comparison.best.estimator
+            coordinates = best.embedding_ if len(best.embedding_) == X.shape[0] else best.transform(X)
+        return Embedding(
+            coordinates,
+            extension=BestMap(best),
+            inverse=BestInverse(best) if hasattr(best, "inverse_transform") else None,
+            notes={
+                "method": comparison.best.name,
+                "n_neighbors": comparison.n_neighbors,
+                "reasons": (*comparison.verdicts, *comparison.best.reasons, *comparison.best.warnings),
+            },
+            fitted={"best_estimator_": best, "comparison_": comparison},
+        )
+
+    def _labels(self, y: Any, n_points: int) -> Array | None:
+        """Return the targets as labels, for the purposes that are evaluated with them."""
+        if y is None or self.purpose not in LABEL_PURPOSES or len(np.unique(y)) < 2:
+            return None
+        return checked_labels(y, n_points)
+
+
+@dataclass(frozen=True)
+class BestMap:
+    """New points to the coordinates of the best method."""
+
+    model: Any
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Return coordinates (n_new, n_components)."""
+        coordinates: FloatArray = self.model.transform(X)
+        return coordinates
+
+
+@dataclass(frozen=True)
+class BestInverse:
+    """Coordinates of the best method back to points."""
+
+    model: Any
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Return points (n_new, n_features)."""
+        points: FloatArray = self.model.inverse_transform(Y)
+        return points

@@ -11,41 +11,22 @@ from typing import TYPE_CHECKING, Any
 from manifoldry._core import markup
 from manifoldry._core.arrays import as_frame
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.geometry.scales import DominatingColumns, in_sentences
-from manifoldry.evaluation.selection._objectives import SEEN, Purpose
+from manifoldry.evaluation.selection._objectives import SEEN, Purpose, SkippedMethod
 
 if TYPE_CHECKING:
     from manifoldry._core.registry import Card
     from manifoldry.evaluation.dimension import Consensus
-    from manifoldry.evaluation.reliability._null_comparison import NullComparison
 
 
-REPORT_WIDTH = 110
-"""Columns of the printed report."""
-MAX_THUMBNAIL_POINTS = 600
-"""Points in each of the small pictures that a notebook shows."""
+REPORT_WIDTH = 110  # columns of the printed report
+MAX_THUMBNAIL_POINTS = 600  # points in each of the small pictures that a notebook shows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedMethod:
-    """One method of a comparison.
+    """One fitted method of a comparison: its coordinates of the ranked rows, metrics, and reasons for and against it.
 
-    Parameters
-    ----------
-    name : str
-        The method.
-    estimator : estimator
-        Fitted.
-    embedding : ndarray of shape (n, n_components)
-        Its coordinates of the ranked rows.
-    score : mapping of str to float
-        Its metrics.
-    seconds : float
-        What the fit took.
-    reasons : tuple of str
-        Reasons for and against it.
-    warnings : tuple of str
-        Findings of the fit about itself.
+    ``warnings`` are the findings of the fit about itself.
     """
 
     name: str
@@ -58,14 +39,6 @@ class ComparedMethod:
 
     def __repr__(self) -> str:
         return f"<{self.name}: {' '.join(self.reasons)}>"
-
-
-@dataclass(frozen=True)
-class SkippedMethod:
-    """A method that was not compared, and why."""
-
-    name: str
-    reason: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,7 +123,8 @@ class Comparison:
             [f"{rank}. {entry.name}", *(_number(entry.score.get(name)) for name in names), f"{entry.seconds:.1f}"]
             for rank, entry in enumerate(self.ranking, 1)
         ]
-        pictures = [markup.dots(_thin(entry.embedding), entry.name, 200, 150) for entry in self.ranking]
+        step = -(-len(self.best.embedding) // MAX_THUMBNAIL_POINTS)  # some points, evenly chosen
+        pictures = [markup.dots(entry.embedding[::step], entry.name, 200, 150) for entry in self.ranking]
         texts = [f"{entry.name}: {' '.join((*entry.reasons, *entry.warnings))}" for entry in self.ranking]
         texts += [f"{skipped.name} was left out: {skipped.reason}" for skipped in self.skipped]
         return markup.page_part(
@@ -179,11 +153,6 @@ class Comparison:
         return lines
 
 
-def _thin(Y: FloatArray) -> FloatArray:
-    """Return some of the points, evenly chosen: several pictures make one output."""
-    return Y[:: -(-len(Y) // MAX_THUMBNAIL_POINTS)]
-
-
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
@@ -194,21 +163,13 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 Figures = Mapping[str, float]
 
-MAX_FAITHFUL_DEVIATION = 0.15
-"""Largest median change of distances at which a map is said to keep them."""
-MIN_NEIGHBORS_KEPT = 0.3
-"""Share of neighbors kept by the best below which the data has more dimensions than the picture."""
-SAME_FIGURES = 1e-6
-"""Relative difference of all metrics up to which two layouts are the same, rotated or mirrored."""
-MAX_DENSITY_DIMENSION = 4.5
-"""In more dimensions the density of a few thousand points is too rough to exclude groups: those of MNIST, which has 11
-dimensions, are not found."""
-MAX_PATH_DIMENSION = 1.5
-"""Dimension above which the data is wider than a path."""
-MAX_KEPT_DEVIATION = 0.5
-"""Median change of distances above which they are not called kept."""
-MIN_ORDER_KEPT = 0.8
-"""Rank correlation with the best line below which the data does not follow one path."""
+MAX_FAITHFUL_DEVIATION = 0.15  # largest median change of distances at which a map is said to keep them
+MIN_NEIGHBORS_KEPT = 0.3  # by the best, below which the data has more dimensions than the picture
+SAME_FIGURES = 1e-6  # relative difference of all metrics up to which two layouts are the same, rotated or mirrored
+MAX_DENSITY_DIMENSION = 4.5  # in more dimensions the density of a few thousand points is too rough to exclude groups
+MAX_PATH_DIMENSION = 1.5  # dimension above which the data is wider than a path
+MAX_KEPT_DEVIATION = 0.5  # median change of distances above which they are not called kept
+MIN_ORDER_KEPT = 0.8  # rank correlation with the best line below which the data does not follow one path
 
 
 def _percent(value: float) -> str:
@@ -222,22 +183,13 @@ def _distances(f: Figures) -> str:
             f"changes half of the distances to neighbors by {_percent(near)} or more and half of those along the data "
             f"by {_percent(far)} or more"
         )
-    return (
-        f"keeps half of the distances to neighbors to {_percent(near)} and half of those along the data to "
-        f"{_percent(far)}"
-    )
-
-
-def _neighbors(f: Figures) -> str:
-    return f"keeps {_percent(f['knn_kept'])} of the nearest neighbors (area under R_NX {f['r_nx_auc']:.2f})"
+    shares = _percent(near), _percent(far)
+    return f"keeps half of the distances to neighbors to {shares[0]} and half of those along the data to {shares[1]}"
 
 
 def _clusters(f: Figures) -> str:
-    hit = (
-        f"shows {_percent(f['neighborhood_hit'])} neighbors of a point's own label and "
-        if "neighborhood_hit" in f
-        else ""
-    )
+    same = f.get("neighborhood_hit")
+    hit = "" if same is None else f"shows {_percent(same)} neighbors of a point's own label and "
     return f"{hit}keeps {_percent(f['knn_kept'])} of the nearest neighbors, trustworthiness {f['trustworthiness']:.3f}"
 
 
@@ -246,22 +198,20 @@ def _path(f: Figures) -> str:
     return f"{given}orders distances along the data with rank correlation {f['order_kept']:.2f}"
 
 
-def _classifier(f: Figures) -> str:
-    kind = "its neighbors" if f["accuracy_neighbors"] >= f["accuracy_linear"] else "a linear classifier"
-    return f"predicts the labels of {f['accuracy']:.1%} of new points with {kind}"
-
-
-def _back(f: Figures) -> str:
-    return f"loses {_percent(f['reconstruction_error'])} of the variance of new points after the inverse transform"
-
-
 PHRASES: Mapping[str, Callable[[Figures], str]] = {
     "keep distances": _distances,
-    "keep neighbors": _neighbors,
+    "keep neighbors": lambda f: (
+        f"keeps {_percent(f['knn_kept'])} of the nearest neighbors (area under R_NX {f['r_nx_auc']:.2f})"
+    ),
     "see clusters": _clusters,
     "order along a path": _path,
-    "features for a classifier": _classifier,
-    "reconstruct": _back,
+    "features for a classifier": lambda f: (
+        f"predicts the labels of {f['accuracy']:.1%} of new points with "
+        + ("its neighbors" if f["accuracy_neighbors"] >= f["accuracy_linear"] else "a linear classifier")
+    ),
+    "reconstruct": lambda f: (
+        f"loses {_percent(f['reconstruction_error'])} of the variance of new points after the inverse transform"
+    ),
 }
 """What a method achieves for a purpose, as a clause with its metrics."""
 
@@ -285,11 +235,7 @@ def _alike(one: Figures, other: Figures) -> bool:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """Properties of the data: the linear baseline, the local dimension, dense groups separated by valleys.
-
-    ``columns`` are accuracies of classifiers of the columns themselves, where the purpose needs them; ``consensus`` is
-    that of the dimension estimators, as in a diagnosis.
-    """
+    """Properties of the data: linear baseline, dimension, dense groups, accuracies of the ``columns`` themselves."""
 
     baseline: str
     dimension: float
@@ -313,7 +259,8 @@ def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], facts: D
         return ["No method tried could be evaluated."]
     phrase, baseline = PHRASES[purpose.name], facts.baseline
     linear = next((others for card, others in ranking if card.name == baseline), {})
-    better = _beaten(purpose, linear, figures)
+    first = next(criterion for criterion in purpose.criteria if criterion is not SEEN)
+    better = not first.equal(first.loss(linear), first.loss(figures))
     if len(ranking) == 1:
         texts = [f"Only {best.name} was run, so nothing is compared: it {phrase(figures)}."]
     elif not linear:
@@ -327,13 +274,7 @@ def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], facts: D
             f"Nothing tried is clearly better than {baseline} for this purpose: {best.name} {phrase(figures)}, and "
             f"{baseline} {phrase(linear)}."
         ]
-    return texts + [sentence for sentence in _limits(purpose, figures, facts) if sentence]
-
-
-def _beaten(purpose: Purpose, linear: Figures, best: Figures) -> bool:
-    """Whether the best exceeds the baseline by more than the tolerance of the first criterion of quality."""
-    first = next(criterion for criterion in purpose.criteria if criterion is not SEEN)
-    return not first.equal(first.loss(linear), first.loss(best))
+    return [*texts, *_limits(purpose, figures, facts)]
 
 
 def _limits(purpose: Purpose, best: Figures, facts: DataFacts) -> Iterator[str]:
@@ -347,58 +288,20 @@ def _limits(purpose: Purpose, best: Figures, facts: DataFacts) -> Iterator[str]:
     if purpose.name in ("keep neighbors", "see clusters") and best["knn_kept"] < MIN_NEIGHBORS_KEPT:
         yield f"Even the best loses most of the neighbors ({about})."
     if purpose.name == "order along a path":
-        yield _path_limit(best, about, facts.dimension)
-    if facts.n_groups is not None:
-        yield _groups(facts.n_groups, facts.dimension)
+        if best["order_kept"] < MIN_ORDER_KEPT:
+            yield f"The data does not follow one path, or the path closes ({about})."
+        elif facts.dimension > MAX_PATH_DIMENSION:
+            yield f"The data is wider than a path ({about}): the order is that along its longest direction."
+    if facts.n_groups is not None and facts.n_groups > 1:
+        yield f"The data itself has {facts.n_groups} dense groups or more, with sparse regions between them."
+    elif facts.n_groups is not None and facts.dimension <= MAX_DENSITY_DIMENSION:
+        yield (
+            "The data shows no dense groups of 30 points or more with sparse regions between them: gaps in a picture "
+            "may be artifacts of the method, and clusters need other evidence, such as labels."
+        )
     if facts.columns:
         better = facts.columns["accuracy"] >= best["accuracy"]
         yield (
             f"Without any embedding, the columns predict the labels of {facts.columns['accuracy']:.1%} of new points"
             + (": for accuracy alone, keep them or use more dimensions." if better else ".")
         )
-
-
-def _path_limit(best: Figures, about: str, dimension: float) -> str:
-    if best["order_kept"] < MIN_ORDER_KEPT:
-        return f"The data does not follow one path, or the path closes ({about})."
-    if dimension > MAX_PATH_DIMENSION:
-        return f"The data is wider than a path ({about}): the order is that along its longest direction."
-    return ""
-
-
-def _groups(n_groups: int, dimension: float) -> str:
-    if n_groups > 1:
-        return f"The data itself has {n_groups} dense groups or more, with sparse regions between them."
-    if dimension > MAX_DENSITY_DIMENSION:
-        return ""
-    return (
-        "The data shows no dense groups of 30 points or more with sparse regions between them: gaps in a picture may "
-        "be artifacts of the method, and clusters need other evidence, such as labels."
-    )
-
-
-def scale_verdict(dominating: DominatingColumns | None, names: Sequence[str] | None) -> list[str]:
-    """Report that a few columns dominate all distances, with their names, and what to do about it."""
-    if dominating is None:
-        return []
-    text = dominating.sentence(None if names is None else in_sentences(names)).rstrip(".")
-    return [
-        f"{text}, so all methods show little else: compare scaled columns, as with "
-        "StandardScaler().fit_transform(X), unless all have the same unit."
-    ]
-
-
-def cluster_verdict(name: str, comparison: NullComparison) -> str:
-    """Return the evidence for the clusters that the best picture shows."""
-    text = f"In the picture by {name}: {comparison.sentence}"
-    return text if len(comparison.real) else f"{text} There is no evidence of clusters in the data."
-
-
-def bridge_verdict(n_bridges: int, n_neighbors: int) -> list[str]:
-    """Report that the graph on which all methods were compared is not connected."""
-    if not n_bridges:
-        return []
-    return [
-        f"The graph of {n_neighbors} neighbors has {n_bridges + 1} connected components, which were joined by shortest "
-        "bridges."
-    ]

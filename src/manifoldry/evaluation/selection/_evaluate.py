@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,33 +12,24 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry._numerics.plot_checks import crowding
+from manifoldry._numerics.geometry.scales import crowding
 from manifoldry._numerics.ranks import measures_of, neighbor_ranks
 from manifoldry.evaluation._input import random_rows
-from manifoldry.evaluation.metrics._coranking import r_nx_auc
-from manifoldry.evaluation.metrics._shepard import correlation, triplet_accuracy
+from manifoldry.evaluation._metrics._coranking import r_nx_auc
+from manifoldry.evaluation._metrics._shepard import correlation, triplet_accuracy
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import bridge, symmetrize
-from manifoldry.graph._pairwise import distance_rows, distances_to_others, sample_rows
+from manifoldry.graph._pairwise import distance_rows, distances_without_self, sample_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-MAX_EVALUATED_NEIGHBORS = 15
-"""Neighbors of each point that are compared, as in `metrics.score`; a tenth of the points if they are few."""
-MAX_EVALUATED_ROWS, MAX_AREA_ROWS = 1000, 1000
-"""Points whose neighbors are compared with all others, and points whose full ranks are; a tolerance of 0.01 is then
-several standard errors of the differences, which vary less than the metrics."""
-N_FAR_SOURCES = 32
-"""Points from which distances along the data are compared: 32 n pairs."""
-LINE_SPREAD = 1e-9
-"""Relative distances on a line that count as equal, so that rounding decides nothing."""
+MAX_EVALUATED_NEIGHBORS = 15  # neighbors compared, as in `metrics.score`; a tenth of few points
+MAX_EVALUATED_ROWS, MAX_AREA_ROWS = 1000, 1000  # 0.01 is several standard errors of differences
+N_FAR_SOURCES = 32  # points from which distances along the data are compared: 32 n pairs
+LINE_SPREAD = 1e-9  # relative distances on a line that count as equal, so that rounding decides nothing
 
 
 class LayoutEvaluator:
-    """Evaluation of embeddings of one set of points.
-
-    Far distances are measured along the graph of ``n_neighbors``, whose components are joined by the shortest bridges.
-    ``labels`` are classes for the neighborhood hit, or numbers for the order along a path.
-    """
+    """Evaluation of embeddings of one set of points; far distances are those along the graph with bridges."""
 
     def __init__(self, X: Any, metric: Any, n_neighbors: int, labels: Array | None, run: Run) -> None:
         n = X.shape[0]
@@ -50,7 +40,8 @@ class LayoutEvaluator:
         graph, self.bridges = bridge(symmetrize(lists), X, metric)
         self.sources = random_rows(n, N_FAR_SOURCES, run.rng("far sources"))
         lengths = geodesic_lengths(graph, Run(0, run.n_jobs), self.sources)[0]
-        self.far = lengths / _zigzag(lengths, distances_to_others(distance_rows(X, metric), self.sources), n_neighbors)
+        straight = distances_without_self(distance_rows(X, metric), self.sources)
+        self.far = lengths / _zigzag(lengths, straight, n_neighbors)
 
     def nearest(self, n_neighbors: int) -> NeighborGraph:
         """Return the lists of ``n_neighbors`` neighbors, or of all others."""
@@ -120,8 +111,7 @@ class LayoutEvaluator:
 def _zigzag(lengths: FloatArray, straight: FloatArray, k: int) -> float:
     """Return by what factor paths in the graph are longer than along the data, for which no embedding is responsible.
 
-    It is the median ratio of the length of the path to the straight distance for points just beyond the k neighbors,
-    from the k-th to the 4 k-th nearest, over which the data is nearly flat.
+    It is measured just beyond the k neighbors, from the k-th to the 4 k-th nearest, where the data is nearly flat.
     """
     order = np.argsort(straight, axis=1, kind="stable")[:, k : min(4 * k, straight.shape[1] - 1)]
     near, paths = (np.take_along_axis(values, order, axis=1) for values in (straight, lengths))
@@ -131,10 +121,8 @@ def _zigzag(lengths: FloatArray, straight: FloatArray, k: int) -> float:
 
 # Evaluation on held-out rows: accuracy of a classifier, and reconstruction by the inverse transform.
 
-N_HELD_OUT_FOLDS = 3
-"""Parts of the rows, each held out once: as many fits."""
-N_CLASSIFIER_NEIGHBORS = 5
-"""Neighbors that vote on the label of a new point."""
+N_HELD_OUT_FOLDS = 3  # parts of the rows, each held out once: as many fits
+N_CLASSIFIER_NEIGHBORS = 5  # neighbors that vote on the label of a new point
 
 Fold = tuple[Array, Array]
 
@@ -158,7 +146,7 @@ def accuracies(model: Any, X: Any, labels: Array, parts: list[Fold]) -> dict[str
         else:
             fitted = clone(model).fit(X[fit])
             train, test = fitted.embedding_, fitted.transform(X[left])
-        hits.append([_accuracy(classifier, train, labels[fit], test, labels[left]) for classifier in _classifiers()])
+        hits.append([np.mean(each.fit(train, labels[fit]).predict(test) == labels[left]) for each in _classifiers()])
     neighbors, linear = (float(value) for value in np.mean(hits, axis=0))
     return {"accuracy": max(neighbors, linear), "accuracy_neighbors": neighbors, "accuracy_linear": linear}
 
@@ -168,15 +156,12 @@ def reconstruction(model: Any, X: Any, parts: list[Fold]) -> dict[str, float]:
     left_over = total = 0.0
     for fit, left in parts:
         fitted = clone(model).fit(X[fit])
-        rows, center = _dense(X[left]), np.asarray(X[fit].mean(axis=0)).reshape(-1)
+        rows = X[left].toarray() if issparse(X) else np.asarray(X[left])
+        center = np.asarray(X[fit].mean(axis=0)).reshape(-1)
         back = fitted.inverse_transform(fitted.transform(X[left]))
         left_over += float(np.square(rows - back).sum())
         total += float(np.square(rows - center).sum())
     return {"reconstruction_error": left_over / (total or 1.0)}
-
-
-def _dense(rows: Any) -> FloatArray:
-    return rows.toarray() if issparse(rows) else np.asarray(rows)
 
 
 def _classifiers() -> tuple[Any, Any]:
@@ -189,51 +174,27 @@ def _classifiers() -> tuple[Any, Any]:
     return KNeighborsClassifier(N_CLASSIFIER_NEIGHBORS), linear
 
 
-def _accuracy(classifier: Any, train: Any, classes: Array, test: Any, truth: Array) -> float:
-    return float(np.mean(classifier.fit(train, classes).predict(test) == truth))
-
-
 # Dense groups of the data itself: peaks of the density with valleys between them.
 
-N_DENSITY_NEIGHBORS = 15
-"""Neighbors whose distances give the density of a point, and whose densities are averaged."""
-MIN_VALLEY_DEPTH, PLANE_VALLEY_DEPTH = 0.5, 2.0
-"""Least fall of the logarithm of the density from a peak to the saddle that leads to a higher one: the second number
-over the dimension, and no less than the first. Chance makes 1.4 on a line, 0.9 in two dimensions, 0.6 in three and 0.45
-in four to fifteen, in 500 sets of 300 to 10,000 uniform, Gaussian and exponential points, on spheres and rolls. Digits
-have 2.5, olive oils 2.5, cells in a flow cytometer 1.8."""
-MIN_GROUP_SHARE = 0.01
-"""Least share of a group that is counted; smaller ones are outliers."""
+N_DENSITY_NEIGHBORS = 15  # neighbors whose distances give the density of a point, and whose densities are averaged
+MIN_VALLEY_DEPTH, PLANE_VALLEY_DEPTH = 0.5, 2.0  # the second over the dimension; chance makes 1.4 in one, 0.6 in three
+MIN_GROUP_SHARE = 0.01  # least share of a group that is counted; smaller ones are outliers
 
 
-@dataclass(frozen=True)
-class DensityPeaks:
-    """The peaks of the density of ``n_points`` points.
-
-    ``depths`` (m,) are those of the valleys around all peaks but the highest, in logarithms of the density and
-    descending; infinite for other components of the graph. ``sizes`` (m,) are the points of each peak when it met a
-    higher one.
-    """
-
-    depths: FloatArray
-    sizes: IntArray
-    n_points: int
-    dimension: float
-
-    @property
-    def n_groups(self) -> int:
-        """Number of dense groups separated by valleys, 1 if there are none."""
-        large = self.sizes > MIN_GROUP_SHARE * self.n_points
-        enough = max(MIN_VALLEY_DEPTH, PLANE_VALLEY_DEPTH / max(self.dimension, 1.0))
-        return 1 + int(np.count_nonzero(large & (self.depths >= enough)))
+def n_dense_groups(lists: NeighborGraph, dimension: float) -> int:
+    """Return the number of dense groups that are separated by valleys of the density, 1 if there are none."""
+    depths, sizes = density_peaks(lists, dimension)
+    enough = max(MIN_VALLEY_DEPTH, PLANE_VALLEY_DEPTH / max(dimension, 1.0))
+    return 1 + int(np.count_nonzero((sizes > MIN_GROUP_SHARE * lists.n_points) & (depths >= enough)))
 
 
-def density_peaks(lists: NeighborGraph, dimension: float) -> DensityPeaks:
-    r"""Return the peaks of the density of points with equally long lists of neighbors, the nearest first.
+def density_peaks(lists: NeighborGraph, dimension: float) -> tuple[FloatArray, IntArray]:
+    r"""Return the depths of the valleys around all peaks of the density but the highest, descending, and their sizes.
 
     The density of a point is :math:`-d \log r_k`, d the dimension and :math:`r_k` the distance to its last neighbor,
     averaged over its neighbors. Points are taken from the densest to the sparsest; each joins the groups of its
-    neighbors in the graph, and where two groups meet, the one with the lower peak ends there.
+    neighbors in the graph, and where two groups meet, the one with the lower peak ends there, with its size then.
+    Depths are in logarithms of the density, infinite between components; the lists must be of equal length.
 
     References: chazal2013
     """
@@ -244,10 +205,9 @@ def density_peaks(lists: NeighborGraph, dimension: float) -> DensityPeaks:
     density = (rough + rough[lists.indices.reshape(n, -1)].sum(axis=1)) / (1 + lengths.shape[1])
     graph = symmetrize(lists)
     order = np.argsort(-density, kind="stable")
-    ends = _merged(graph, order, density)
-    depths = np.array([depth for depth, _ in ends], dtype=float)
-    worst = np.argsort(-depths, kind="stable")
-    return DensityPeaks(depths[worst], np.array([size for _, size in ends], dtype=np.int64)[worst], n, dimension)
+    depths, sizes = np.array(_merged(graph, order, density), dtype=float).reshape(-1, 2).T
+    deepest = np.argsort(-depths, kind="stable")
+    return depths[deepest], sizes[deepest].astype(np.int64)
 
 
 def _merged(graph: NeighborGraph, order: IntArray, density: FloatArray) -> list[tuple[float, int]]:
@@ -266,9 +226,8 @@ def _merged(graph: NeighborGraph, order: IntArray, density: FloatArray) -> list[
 
     for i in order.tolist():
         others = graph.row(i)[0]
-        met = sorted(
-            {highest(int(j)) for j in others[position[others] < position[i]]}, key=lambda top: int(position[top])
-        )
+        tops = {highest(int(j)) for j in others[position[others] < position[i]]}
+        met = sorted(tops, key=lambda top: int(position[top]))
         if not met:
             continue
         peak[i] = met[0]

@@ -8,28 +8,24 @@ from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._numerics.elbow import MAX_LOST_VARIANCE, Suggestion
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
-from manifoldry.data._chunked import some_rows
+from manifoldry.data._chunked import sample_of_chunked
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
 from manifoldry.evaluation._input import checked_input, is_precomputed, without_copies
+from manifoldry.evaluation.diagnosis._profile import take
 from manifoldry.evaluation.diagnosis._shape import shape
-from manifoldry.evaluation.diagnosis._subject import take
 from manifoldry.evaluation.dimension import UndecidedError, consensus
 from manifoldry.evaluation.dimension._space import MAX_SEARCHED_POINTS
 from manifoldry.evaluation.selection._objectives import PURPOSES
-from manifoldry.methods._base._advice import by_dimension, variance_left_over
+from manifoldry.methods._base._checks import by_dimension
+from manifoldry.methods._base._wrapped import residual_variance_shares
 
-MIN_AGREED_POINTS = 20
-"""Least number of points for a consensus; with fewer, one estimator is used."""
-PICTURE_DIMENSIONS = 2
-"""Dimensions of a picture."""
+MIN_AGREED_POINTS = 20  # least number of points for a consensus; with fewer, one estimator is used
+PICTURE_DIMENSIONS = 2  # dimensions of a picture
 
 
+@documented(DATA_TEXTS)
 def suggest_n_components(
-    X: Any,
-    *,
-    purpose: str | None = None,
-    metric: Any = "euclidean",
-    random_state: Any = 0,
-    n_jobs: int | None = None,
+    X: Any, *, purpose: str | None = None, metric: Any = "euclidean", random_state: Any = 0, n_jobs: int | None = None
 ) -> Suggestion:
     """Return how many dimensions to embed the data in, and why.
 
@@ -45,12 +41,6 @@ def suggest_n_components(
         The data; duplicates are dropped, and 20,000 rows of chunked data are drawn.
     purpose : str, optional
         One of those of `compare`.
-    metric : str or callable
-        As in scikit-learn, or "precomputed".
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the samples.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -65,7 +55,7 @@ def suggest_n_components(
     """
     if purpose is not None:
         check.choice("purpose", purpose, tuple(PURPOSES))
-    sample = some_rows(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
+    sample = sample_of_chunked(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
     if sample is not None:
         suggestion = suggest_n_components(
             sample.rows, purpose=purpose, metric=metric, random_state=random_state, n_jobs=n_jobs
@@ -78,9 +68,8 @@ def suggest_n_components(
         lost = f"A picture has two dimensions; the data has more, so some neighbors are lost in it. {suggestion.why}"
         return Suggestion(PICTURE_DIMENSIONS, lost)
     if purpose == "order along a path":
-        if suggestion.n_components > 1:
-            return Suggestion(1, f"An order is one coordinate, but the data is not a path. {suggestion.why}")
-        return Suggestion(1, f"An order is one coordinate, and the data is about a path. {suggestion.why}")
+        path = "but the data is not a path" if suggestion.n_components > 1 else "and the data is about a path"
+        return Suggestion(1, f"An order is one coordinate, {path}. {suggestion.why}")
     closed = _closed(points, metric, random_state, n_jobs) if suggestion.n_components == PICTURE_DIMENSIONS else ""
     return Suggestion(suggestion.n_components, f"{suggestion.why}{linear}{closed}")
 
@@ -100,12 +89,12 @@ def _measured(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -
 def _closed(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -> str:
     """Return what a diagnosis says about a surface that no plane can show; otherwise nothing."""
     seen = shape(take(points, "auto", metric, None, Run(random_state, n_jobs)))
-    return "".join(f" {finding.sentence} So {finding.advice}." for finding in seen if finding.severity == "problem")
+    return f" {seen.sentence} So {seen.advice}." if seen is not None and seen.severity == "problem" else ""
 
 
 def _linear(points: Any, d: int) -> str:
     """Return what principal components leave out."""
-    residual = variance_left_over(points)
+    residual = residual_variance_shares(points)
     if d > len(residual):
         return f" The first {len(residual)} principal components leave {_percent(residual[-1])} of the variance."
     text = f" As many principal components leave {_percent(residual[d - 1])} of the variance"

@@ -1,4 +1,4 @@
-"""The number of neighbors for which neither the components of the graph nor the distances along it change much."""
+"""The neighbor graph, and the number of neighbors for which neither its components nor its distances change much."""
 
 from __future__ import annotations
 
@@ -16,46 +16,31 @@ from manifoldry._core.parameters import check_value
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.elbow import REASON_WIDTH
-from manifoldry._numerics.geometry.edges import EdgeLengths, EdgeRule, ShortCircuitRule
-from manifoldry.data._chunked import some_rows
+from manifoldry._numerics.geometry.edges import EdgeLengths, measured_lists
+from manifoldry.data._chunked import sample_of_chunked
+from manifoldry.evaluation._docs import DATA_TEXTS, documented
 from manifoldry.evaluation._input import checked_input, is_precomputed, random_rows, without_copies
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import MAX_GAP_RATIO, MAX_SMALL_SHARE, local_scale, symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import MIN_AFFECTED_SHARE, short_circuits
 
-NEIGHBOR_CANDIDATES = (4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
-"""Numbers of neighbors tried: each a fifth to a third more than the previous one, so that steps are comparable."""
-MANY_POINTS_CANDIDATES = (5, 8, 12, 20, 30)
-"""Those tried with many points, where each takes seconds."""
-MANY_POINTS, MAX_SHORT_CIRCUIT_POINTS = 10_000, 3_000
-"""Points from which fewer candidates are tried, and up to which short circuits are searched: that takes seconds for
-each candidate, and minutes for 70,000 images. The geodesic distances show them too."""
+NEIGHBOR_CANDIDATES = (4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # each a fifth to a third more than the previous
+MANY_POINTS_CANDIDATES = (5, 8, 12, 20, 30)  # those tried with many points, where each takes seconds
+MANY_POINTS, MAX_SHORT_CIRCUIT_POINTS = 10_000, 3_000  # each candidate, and short circuits, take seconds
 MAX_PATH_LENGTHS, MIN_PATH_SOURCES, MAX_PATH_SOURCES = 1_000_000, 8, 64
 """Geodesic distances compared per number of neighbors, and limits of the number of sources."""
-TORN_RATIO = 0.8
-"""A distance that falls below this share of the median fall has found a shortcut: a short circuit shortens many
-at once, a denser graph all of them alike."""
-MIN_TORN_EDGES = 1.0
-"""Without short circuits it must also fall by more than this many median edges: a path of three edges that becomes one
-of two loses a third, which is the resolution of the graph. Paths through word counts or Gaussian noise in 50
-dimensions are so short that 10 to 19% of them lose an edge in each step; 3% lose more."""
+TORN_RATIO = 0.8  # share of the median fall below which a distance has found a shortcut
+MIN_TORN_EDGES = 1.0  # median edges that it must also lose without short circuits: one is the resolution of the graph
 MAX_THIN_CHANGE = 0.1
-"""A graph is too thin if a quarter more neighbors shorten half of its distances by this share or more: paths are
-straightened everywhere, without a short circuit. Digits with 4 neighbors: 0.12."""
-MAX_THIN_AFFECTED = 0.15
-"""Share of the distances that short circuits may affect after a thin graph has ended: 0 to 0.12 on S-curves with a
-hole, cones, waves and cut cylinders of 400 to 1,200 points; 0.2 to 0.5 on rolls whose layers are joined."""
-MAX_SPARSE_SHARE = 0.1
-"""Largest n_neighbors / n_points at which detours around a short circuit are still long. A loop of 72 images is joined
-across at 5 to 10 neighbors, and with more no short circuit is found."""
-PERSISTENT_RATIO = 3.0
-"""Components that stay separate while the number of neighbors grows by this factor are separate in the data: the two of
-iris from 4 to 20; 27 points of digits only from 4 to 6."""
-SCALE_NEIGHBORS = 4
-"""Nearest neighbors whose mean distance is the local scale of gaps between components."""
+"""Fall of half of the distances, for a quarter more neighbors, from which a graph is too thin (digits with 4: 0.12)."""
+MAX_THIN_AFFECTED = 0.15  # share of distances affected after a thin graph: up to 0.12 on holed sheets, 0.2 on rolls
+MAX_SPARSE_SHARE = 0.1  # largest n_neighbors / n_points at which detours around a short circuit are still long
+PERSISTENT_RATIO = 3.0  # components separate while k grows by this factor are separate in the data (iris: 4 to 20)
+SCALE_NEIGHBORS = 4  # nearest neighbors whose mean distance is the local scale of gaps between components
 
 
+@documented(DATA_TEXTS)
 def suggest_neighbors(
     X: Any,
     *,
@@ -94,10 +79,6 @@ def suggest_neighbors(
     candidates : sequence of int, optional
         Numbers of neighbors to try; if None, 4 to 30 in ten steps, with more than 10,000 points in five. Short circuits
         are searched among up to 3,000 points.
-    random_state : None, int, numpy Generator or RandomState
-        Seed of the points from which distances are measured.
-    n_jobs : int, optional
-        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -115,7 +96,7 @@ def suggest_neighbors(
     >>> suggestion.low <= int(suggestion) <= suggestion.high < 30
     True
     """
-    if (sample := some_rows(X, MANY_POINTS, Run(random_state, n_jobs), metric)) is not None:
+    if (sample := sample_of_chunked(X, MANY_POINTS, Run(random_state, n_jobs), metric)) is not None:
         settings = {"metric": metric, "metric_params": metric_params, "candidates": candidates}
         suggestion = suggest_neighbors(sample.rows, **settings, random_state=random_state, n_jobs=n_jobs)
         return replace(suggestion, why=f"{suggestion.why} Measured on {sample.described}, for a fit to as many rows.")
@@ -148,7 +129,7 @@ def _table(lists: NeighborGraph, sizes: IntArray, run: Run) -> tuple[NeighborRow
     rows: list[NeighborRow] = []
     before, components = None, None
     for k in sizes:
-        graph = symmetrize(lists.with_only(rank < k))
+        graph = symmetrize(lists.with_edges_where(rank < k))
         n_pieces, labels = connected_components(graph.to_sparse(), directed=False)
         jumps, affected = _short_circuits(graph, run)
         lengths, _ = geodesic_lengths(graph, Run(0, run.n_jobs), sources)
@@ -199,8 +180,7 @@ def _gap(graph: NeighborGraph, components: IntArray, scale: FloatArray) -> float
 def _decide(rows: tuple[NeighborRow, ...], n: int, n_copies: int) -> NeighborSuggestion:
     """Return the middle of the range before the graph changes, among the sizes with the fewest components."""
     begin = _end_of_thinness(rows, n)
-    ends = (place for place in range(1, len(rows)) if _breaks(rows, place, begin) or _joins_late(rows, place))
-    end = next(ends, len(rows))
+    end = next((i for i in range(1, len(rows)) if _breaks(rows, i, begin)), len(rows))
     begin = begin if begin < end else 0
     thin = [place for place, row in enumerate(rows[:end]) if row.thin_before]
     before = rows[max([begin, *thin]) : end]
@@ -219,8 +199,7 @@ def _decide(rows: tuple[NeighborRow, ...], n: int, n_copies: int) -> NeighborSug
 def _end_of_thinness(rows: tuple[NeighborRow, ...], n: int) -> int:
     """Return the last row at which distances fall because the previous graph was too thin, 0 if there is none.
 
-    A short circuit is followed by others with more neighbors. A thin graph becomes dense once: then nothing else
-    happens while the number of neighbors grows threefold, in graphs that are sparse enough to show it.
+    A short circuit is followed by others; a thin graph becomes dense once, and k grows threefold without another event.
     """
     sparse = max((row.n_neighbors for row in rows if row.n_neighbors <= MAX_SPARSE_SHARE * n), default=0)
     last = 0
@@ -235,12 +214,9 @@ def _end_of_thinness(rows: tuple[NeighborRow, ...], n: int) -> int:
 
 
 def _breaks(rows: tuple[NeighborRow, ...], index: int, thin_until: int) -> bool:
-    """Whether the graph changes at this row by a short circuit or across a gap."""
-    return rows[index].joins_across_gap or (rows[index].tears and index > thin_until)
-
-
-def _joins_late(rows: tuple[NeighborRow, ...], index: int) -> bool:
-    """Whether large components are joined that had stayed separate over a long range of neighbors."""
+    """Whether the graph changes here by a short circuit, across a gap, or by joining what stayed separate for long."""
+    if rows[index].joins_across_gap or (rows[index].tears and index > thin_until):
+        return True
     separate = rows[index - 1].n_large_pieces
     if rows[index].n_large_pieces >= separate:
         return False
@@ -291,8 +267,7 @@ def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, hidden: 
 def _hidden_short_circuits(rows: tuple[NeighborRow, ...], best: NeighborRow) -> list[NeighborRow]:
     """Return the smaller numbers with short circuits, if one of these tears distances but does not end the range.
 
-    The range goes on if the median distance falls as well, as in a thin graph. But short circuits that join most parts
-    lower it too, and once all are joined no detour around an edge is long: then none is found.
+    Short circuits that join most parts lower the median too, and once all are joined no detour around an edge is long.
     """
     hidden = [row for row in rows if row.n_neighbors < best.n_neighbors and row.short_circuited]
     return hidden if any(row.torn >= MIN_TORN_SHARE for row in hidden) else []
@@ -323,37 +298,18 @@ def _pieces_reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow) -
     return f"{text}."
 
 
-MIN_TORN_SHARE = 0.1
-"""Share of torn distances from which geodesics count as changed: on rolls 0.14 and more at the first short circuit,
-0.04 and less before."""
+MIN_TORN_SHARE = 0.1  # of the distances: on rolls 0.14 at the first short circuit, 0.04 before
 
 
 @dataclass(frozen=True)
 class NeighborRow:
-    """Properties of the graph with one number of neighbors.
+    """Properties of the graph with one number of neighbors; NaN or None where they are not measured.
 
-    Parameters
-    ----------
-    n_neighbors : int
-        The number of neighbors k.
-    n_pieces : int
-        Connected components of the graph.
-    n_large_pieces : int
-        Those with more than a hundredth of the points.
-    gap : float
-        How many times the distance to their nearest neighbors the shortest edges are that join large components of
-        the previous graph; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
-    n_short_circuits : int or None
-        Edges that jump across a gap, found by their long detours; None if not searched, with more than 3,000 points.
-    affected : float
-        Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not searched.
-    change : float
-        Median relative fall of the geodesic distances from the previous number of neighbors; NaN for the first.
-    torn : float
-        Share of the distances that fall by a fifth more than the median, and by an edge more if there is no short
-        circuit; NaN for the first.
-    thin_before : bool
-        Whether the median fall is so large, 10 % for a quarter more neighbors, that the previous graph was too thin.
+    Large components have more than a hundredth of the points. ``gap`` is how many times longer than neighbor distances
+    the edges are that join large components of the previous graph: above 3 it is a gap in the data. ``affected`` is the
+    share of the geodesic distances that short circuits shorten by a fifth or more, ``change`` the median fall from the
+    previous number of neighbors, ``torn`` the share that falls by a fifth more than that, ``thin_before`` whether the
+    previous graph was too thin.
     """
 
     n_neighbors: int
@@ -384,18 +340,9 @@ class NeighborRow:
 
 @dataclass(frozen=True, repr=False)
 class NeighborSuggestion:
-    """A number of neighbors and the reason for it; ``print`` also shows a table of all numbers tried.
+    """A number of neighbors and the reason for it (``why``); ``print`` also shows a table of all numbers tried.
 
-    Parameters
-    ----------
-    n_neighbors : int
-        The suggested number of neighbors.
-    why : str
-        The reason.
-    low, high : int
-        The smallest and the largest number tried that are as good.
-    rows : tuple of NeighborRow
-        One per number tried.
+    Numbers tried from ``low`` to ``high`` are as good; ``rows`` has the properties of the graph for each.
     """
 
     n_neighbors: int
@@ -449,22 +396,30 @@ def neighborhood_graph(  # noqa: PLR0913
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
     edge_lengths: EdgeLengths = "distance",
-    remove_short_circuits: ShortCircuitRule | None = None,
+    remove_short_circuits: bool = False,
     n_components: int = 2,
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> NeighborGraph:
-    """Return each point's list of neighbors, with other edge lengths or without short circuits.
+    r"""Return each point's list of neighbors, with other edge lengths or without short circuits.
 
-    Methods that begin with a graph have the same options as parameters and can then embed new points; `UMAP`, `TSNE`
-    and the other neighbor embeddings accept the graph itself.
+    Methods that need only a graph accept the result in `fit`: the Isomap family, `LaplacianEigenmaps`, `DiffusionMaps`,
+    `CommuteTime`, `MVU`, `FastMVU`, `ColoredMVU`, `MVE`, `SPE`, `SNE`, `SymmetricSNE`, `TSNE` and `UMAP`.
 
     Parameters
     ----------
     X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for precomputed distances
         The data.
-    n_neighbors, radius, metric, metric_params, edge_lengths, remove_short_circuits
+    n_neighbors, radius, metric, metric_params, remove_short_circuits
         As in `Isomap`.
+    edge_lengths : {"distance", "means", "local_linearity", "kl", "bhattacharyya", "hellinger"}
+        Length of an edge: "distance" is the distance between its ends. "means" is the distance between the means of
+        their neighborhoods, each a point with its neighbors; neighbors are those with the nearest means, and points
+        with the same neighborhood have distance 0.
+        "local_linearity" divides the distance by the fourth power of the cosines of its angles to the tangent planes at
+        both ends, so that edges that leave the surface count as longer. "kl", "bhattacharyya" and "hellinger" compare
+        the Gaussians of the two neighborhoods: the root of the symmetrized Kullback-Leibler or of the Bhattacharyya
+        divergence, or the Hellinger distance. They also choose the neighbors, among twice as many nearest points.
     n_components : int
         Dimension of the tangent planes, where they are used.
     random_state : int, Generator or None
@@ -479,22 +434,25 @@ def neighborhood_graph(  # noqa: PLR0913
 
     Notes
     -----
-    References: levada2023, saxena2004, choi2007, balasubramanian2002.
+    References: levada2023, saxena2004, balasubramanian2002.
 
     Examples
     --------
-    >>> from manifoldry import UMAP, datasets, neighborhood_graph
+    >>> from manifoldry import Isomap, datasets, neighborhood_graph
     >>> X = datasets.swiss_roll(300).X
-    >>> graph = neighborhood_graph(X, n_neighbors=10, remove_short_circuits="detours")
+    >>> graph = neighborhood_graph(X, n_neighbors=10, remove_short_circuits=True)
     >>> graph.n_points, graph.n_edges < 3000
     (300, True)
-    >>> neighborhood_graph(X, n_neighbors=5, edge_lengths="hellinger").lengths.max() <= 1
-    np.True_
+    >>> Isomap().fit_transform(neighborhood_graph(X, n_neighbors=10, edge_lengths="means")).shape
+    (300, 2)
     """
     check_value("edge_lengths", edge_lengths, EdgeLengths)
-    check_value("remove_short_circuits", remove_short_circuits, ShortCircuitRule | None)
+    check_value("remove_short_circuits", remove_short_circuits, bool)
     points = checked_input(X, metric, metric_params)
     n, run = points.shape[0], Run(random_state, n_jobs)
-    edges = EdgeRule(edge_lengths, remove_short_circuits, check.n_components(n_components, n))
+    dimension = check.n_components(n_components, n)
     rule = NeighborRule(n_neighbors, radius, metric, metric_params).resolve(n)
-    return edges.sample(points, rule, "or", is_precomputed(metric), run).neighbors
+    lists, lengths = measured_lists(points, rule, edge_lengths, dimension, is_precomputed(metric), run)
+    graph = replace(lists, lengths=lengths)
+    # Short circuits are detected by distances.
+    return short_circuits(symmetrize(lists), run).removed_from(graph) if remove_short_circuits else graph

@@ -143,8 +143,8 @@ def join_leaves(Z, members, starts, ids, lengths, is_new, lo, hi):  # type: igno
 
 
 @kernel("void(int32[:, ::1], uint8[:, ::1], int64, int32[:, ::1], int32[::1], int32[::1], int64, int64)")
-def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # type: ignore[no-untyped-def]
-    """Write, for points lo..hi, the general neighbors: the ``near`` first entries and the reverse neighbors.
+def collect_candidates(ids, is_new, n_listed, candidates, n_new, n_old, lo, hi):  # type: ignore[no-untyped-def]
+    """Write, for points lo..hi, the general neighbors: the ``n_listed`` first entries and the reverse neighbors.
 
     New candidates are at the front of a row, old ones at its end. Reverse neighbors that are not listed themselves
     are added in the order of their index until the row is full.
@@ -152,7 +152,7 @@ def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # 
     width = candidates.shape[1]
     for p in range(lo, hi):
         n_new[p], n_old[p] = 0, 0
-        for j in range(near):
+        for j in range(n_listed):
             if ids[p, j] >= 0:
                 if is_new[p, j]:
                     candidates[p, n_new[p]] = ids[p, j]
@@ -161,9 +161,9 @@ def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # 
                     n_old[p] += 1
                     candidates[p, width - n_old[p]] = ids[p, j]
     for p in range(len(ids)):
-        for j in range(near):
+        for j in range(n_listed):
             q = ids[p, j]
-            if lo <= q < hi and n_new[q] + n_old[q] < width and not contains(ids, q, near, p):
+            if lo <= q < hi and n_new[q] + n_old[q] < width and not contains(ids, q, n_listed, p):
                 if is_new[p, j]:
                     candidates[q, n_new[q]] = p
                     n_new[q] += 1

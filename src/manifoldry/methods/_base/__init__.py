@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from manifoldry.methods._base._graph import GraphEmbedder
 
 __all__ = ["Embedder", "GraphEmbedder", "Metric", "count_points", "estimator", "fitted"]
-
 _MODULES = {"Embedder": "_embedder", "GraphEmbedder": "_graph", "Metric": "_embedder", "count_points": "_estimator"}
 """Where the names live that are not in `_estimator`: a method loads only the base class it has."""
 

@@ -1,4 +1,4 @@
-"""The check of every layout after its fit: what makes it useless is reported in ``diagnostics_``, with one warning.
+"""The check of every layout after its fit, and the order of all findings of a fit.
 
 Neighbors are compared in a sample of bounded size, so the check takes a few hundredths of a second for any data.
 """
@@ -7,66 +7,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
-from manifoldry._core.registry import is_for_pictures
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
 from manifoldry._numerics.geometry.principal import leading_scores
-from manifoldry._numerics.plot_checks import RuledAxis, crowding, ruled_axes
-from manifoldry._numerics.ranks import nearness, ranks_of, share_kept
+from manifoldry._numerics.geometry.scales import column_labels, crowding, dominated_axes
+from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of
 from manifoldry.graph._operations import distinct_rows
-from manifoldry.graph._pairwise import distance_rows, distances_to_others, nearest, row_map
+from manifoldry.graph._pairwise import distance_rows, distances_without_self, nearest, row_map
 
-MIN_LOOKED_AT = 30
-"""Least number of points of which anything is said: fewer are seen one by one."""
+if TYPE_CHECKING:
+    from manifoldry._numerics.elbow import Suggestion
+    from manifoldry._numerics.geometry.dimension import IntrinsicDimension
+    from manifoldry._numerics.geometry.scales import DominatedAxis, DominatingColumns
 
-MAX_POPULATION = 3000
-"""Maximum number of points among which neighbors are compared."""
-
+MIN_CHECKED_POINTS = 30  # Least number of points of which anything is said: fewer are seen one by one
+MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
-
-MAX_POPULATION_ENTRIES = 10_000_000
-"""Maximum number of entries (rows times columns) of the compared population: 80 MB."""
-
+MAX_POPULATION_ENTRIES = 10_000_000  # maximum number of entries (rows times columns) of the compared population: 80 MB
 N_COMPARED_NEIGHBORS = 15
-"""Number of neighbors compared, as in `metrics.score`; of few points a tenth, as more are no neighborhood.
-
-Among 15 of the 72 views of a turning object are opposite sides, and PCA's crossed loop would be the best layout."""
-
-MAX_CROWD_SAMPLE = 500
-"""Maximum number of crowded points whose rows are compared with each other."""
-
-MAX_CROWDED_SHARE = 0.2
-"""Maximum share of the points in crowded cells of a plot without a remark; of a method for pictures more than
-`TOO_CROWDED_SHARE` are worth a warning."""
-
-TOO_CROWDED_SHARE = 0.3
-
+"""Number of neighbors compared, as in `metrics.score`; of few points a tenth, as more are no neighborhood."""
+MAX_CROWD_SAMPLE = 500  # maximum number of crowded points whose rows are compared with each other
+MAX_CROWDED_SHARE = 0.2  # maximum share of the points in crowded cells of a plot without a remark
+TOO_CROWDED_SHARE = 0.3  # the same without a warning, of a method for pictures
 MAX_DOMINATED_SHARE = 0.5
-"""Maximum share of an axis's variance that a handful of points may hold without a remark. Rare kinds of cells,
-which are not outliers, hold 57 %."""
-
+"""Maximum share of an axis's variance that a handful of points may hold without a remark; rare cells hold 57 %."""
 TOO_DOMINATED_SHARE = 0.8
 """The same without a warning: beyond, the other points cannot be distinguished along that axis."""
-
-N_AXIS_ROWS = 3
-"""Rows of each axis that a sentence names: enough to find them."""
-
+N_AXIS_ROWS = 3  # rows of each axis that a sentence names: enough to find them
 MIN_AXIS_EXTENT = 1e-6
 """Least extent of an axis relative to the longest without a finding: below, nothing can be seen along it."""
-
 MIN_TRUST = 0.55
 """Least trustworthiness without a finding: points laid out at random have 0.5, and a little more if they are few."""
-
 MIN_DIFFERENCE = 0.02
 """Least difference in trustworthiness that is worth a sentence: smaller ones cannot be seen in a picture."""
-
 STANDARD_ERRORS = 2.5
 """Standard errors by which trustworthiness must differ to be decided: wrong by chance in one fit of 160."""
 
@@ -75,9 +57,8 @@ STANDARD_ERRORS = 2.5
 class LayoutReport:
     """The result of the check of a layout: defects of the input and of the layout, and scores of kept neighbors.
 
-    The scores are ``trustworthiness``, ``continuity`` and ``knn_kept``, as in `metrics.score` but among a sample of
-    ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of the same number of principal components.
-    Without distances to compare with there are none.
+    The scores are those of `metrics.score` among ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as
+    many principal components. Without distances to compare with there are none.
     """
 
     causes: tuple[str, ...] = ()
@@ -89,7 +70,7 @@ class LayoutReport:
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
     """Return what is wrong with a layout of ``X`` that an estimator, of any library, was fitted to."""
     embedded = np.flatnonzero(np.isfinite(Y).all(axis=1))
-    if len(embedded) < MIN_LOOKED_AT:
+    if len(embedded) < MIN_CHECKED_POINTS:
         return LayoutReport()
     check_of = LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
     if len(embedded) < len(Y):  # components of the graph that were left out
@@ -125,7 +106,7 @@ class LayoutCheck:
     @property
     def for_pictures(self) -> bool:
         """Whether the method is meant for pictures."""
-        return is_for_pictures(type(self.model))
+        return getattr(self.model, "_for_visualization", True)
 
     @property
     def linear(self) -> bool:
@@ -143,17 +124,18 @@ class LayoutCheck:
         """Run all checks."""
         plotted = self.Y[:, : 3 if self.Y.shape[1] == 3 else 2]
         compared = self.compare_neighbors()
-        random = () if compared is None else tuple(self._at_random(compared))
-        lost = () if compared is None else tuple(self._worse_than_pca(compared))
-        axes = ruled_axes(plotted)
+        random, lost = ((), ()) if compared is None else (self._at_random(compared), self._worse_than_pca(compared))
+        axes = dominated_axes(plotted)
         # Directions of independent sources or of projection pursuit are those in which few points stand out.
         drawn = self.for_pictures or self.linear
         far = [each for each in axes if each.share > MAX_DOMINATED_SHARE]
         limit = TOO_DOMINATED_SHARE if drawn else np.inf
         crowded, share = self._crowds(plotted)
+        rows = not isinstance(self.X, NeighborGraph) and not self.pairwise
+        rounded = check.rounding_message(self.X, check.column_spread(self.X)) if rows else None
         warned = self.for_pictures and share > TOO_CROWDED_SHARE
         return LayoutReport(
-            tuple(self._rounded_rows()),
+            () if rounded is None else (rounded,),
             (
                 *random,
                 *_flat_axes(plotted),
@@ -164,12 +146,6 @@ class LayoutCheck:
             (*self._dominated([each for each in far if each.share <= limit]), *(() if warned else crowded)),
             {} if compared is None else compared.figures,
         )
-
-    def _rounded_rows(self) -> Iterator[str]:
-        if not isinstance(self.X, NeighborGraph) and not self.pairwise:
-            text = check.rounded_away(self.X, check.column_spread(self.X))
-            if text:
-                yield text
 
     def _crowds(self, plotted: FloatArray) -> tuple[tuple[str, ...], float]:
         """Return the finding that points lie on top of each other, if so, and the share of those points."""
@@ -194,10 +170,10 @@ class LayoutCheck:
         some = self.run.rng("look at crowds").permutation(points)[:MAX_CROWD_SAMPLE]
         return 2 * len(distinct_rows(self.X[some])[0]) < len(some)
 
-    def _dominated(self, axes: Sequence[RuledAxis]) -> Iterator[str]:
-        """Yield which points dominate these axes."""
+    def _dominated(self, axes: Sequence[DominatedAxis]) -> tuple[str, ...]:
+        """Return which points dominate these axes."""
         if not axes:
-            return
+            return ()
         rows = list(dict.fromkeys(int(row) for each in axes for row in each.points[:N_AXIS_ROWS]))
         count = len(axes[0].points)
         named = f"row{'' if count == 1 else 's'} {', '.join(map(str, rows))}{', ...' if count > len(rows) else ''}"
@@ -206,10 +182,10 @@ class LayoutCheck:
         hold, these, are = (
             ("holds", "this row", "it is an outlier") if count == 1 else ("hold", "these rows", "they are outliers")
         )
-        yield (
+        return (
             f"{count} of {len(self.Y):,} points ({named}) {hold} "
             f"{min(each.share for each in axes):.0%} of the variance of {which}, so the others lie close together "
-            f"there: inspect {these}, and try RobustScaler{more} or a robust method if {are}."
+            f"there: inspect {these}, and try RobustScaler{more} or a robust method if {are}.",
         )
 
     def compare_neighbors(self) -> _Comparison | None:
@@ -219,53 +195,56 @@ class LayoutCheck:
             return None  # no distances to compare with, or only by a slow function
         if metric == "precomputed" and issparse(X):
             return None
-        points = self._population()
-        principal = None
-        # Components of a sample would span another plane than the model's own.
-        if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
-            principal = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
-        for n_compared in COMPARED:
-            rows = np.arange(min(len(points), n_compared))
-            distances = self._distances(points, rows)
-            comparison = _compare(distances, Y[points], rows, principal, len(Y))
-            if comparison.harmless or comparison.harmful:
-                break
-        return replace(comparison, figures=_figures(distances, Y[points], rows, principal))
-
-    def _population(self) -> IntArray:
-        """Return the points among which neighbors are compared, in random order."""
-        X = self.X
         width = X.nnz // X.shape[0] + 1 if issparse(X) else X.shape[1]
         most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
-        return self.run.rng("look").permutation(len(self.Y))[: min(MAX_POPULATION, most)]
+        points = self.run.rng("look").permutation(len(Y))[: min(MAX_POPULATION, most)]
+        k = min(N_COMPARED_NEIGHBORS, len(points) // 10)
+        components = None
+        # Components of a sample would span another plane than the model's own.
+        if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
+            components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
+        for n_compared in COMPARED:
+            distances = self._distances(points, np.arange(min(len(points), n_compared)))
+            layout = _LayoutRows.of(Y[points], distances, k)
+            principal = None if components is None else _LayoutRows.of(components, distances, k)
+            comparison = _compare(layout, principal, len(Y))
+            if comparison.harmless or comparison.harmful:
+                break
+        neighbors = nearest(distances, k)
+        scores: dict[str, Any] = {"n_neighbors": k, "n_compared": len(distances), "n_among": len(points)}
+        scores |= layout.scores(neighbors)
+        return replace(
+            comparison, figures=scores if principal is None else {**scores, "pca": principal.scores(neighbors)}
+        )
 
     def _distances(self, points: IntArray, rows: IntArray) -> FloatArray:
         """Return the distances in the data of the points at ``rows`` to all ``points``, infinite to themselves."""
         X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
         if metric == "precomputed":
-            return distances_to_others(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
+            return distances_without_self(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
         population, mapped = X[points].astype(float), row_map(metric, parameters, X)
         if mapped is not None:
             population, metric, parameters = mapped(population), "euclidean", None
-        return distances_to_others(distance_rows(population, metric, parameters), rows)
+        return distances_without_self(distance_rows(population, metric, parameters), rows)
 
-    def _at_random(self, comparison: _Comparison) -> Iterator[str]:
-        """Yield whether neighbors are kept no better than at random, unless the method ignores the units of X."""
-        if comparison.no_better_than_chance and not getattr(self.model, "_ignores_units", False):
-            yield (
-                f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
-                f"{comparison.trust:.2f}; 0.5 is chance, 1 is best): {self._alternative}."
-            )
+    def _at_random(self, comparison: _Comparison) -> tuple[str, ...]:
+        """Return a text if neighbors are kept no better than at random, unless the method ignores the units of X."""
+        if comparison.trust >= MIN_TRUST or getattr(self.model, "_ignores_units", False):
+            return ()
+        return (
+            f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
+            f"{comparison.trust:.2f}; 0.5 is chance, 1 is best): {self._alternative}.",
+        )
 
-    def _worse_than_pca(self, comparison: _Comparison) -> Iterator[str]:
-        """Yield whether a method for pictures keeps neighbors less well than principal components."""
+    def _worse_than_pca(self, comparison: _Comparison) -> tuple[str, ...]:
+        """Return a text if a method for pictures keeps neighbors less well than principal components."""
         if not (comparison.harmful and self.for_pictures):
-            return
+            return ()
         m = comparison.figures["n_compared"]
         sampled = "" if m >= len(self.Y) else f", of {m:,} points"
-        yield (
+        return (
             f"Neighbors are kept less well than by PCA (trustworthiness {comparison.trust:.2f}, PCA "
-            f"{comparison.trust + comparison.lost:.2f}{sampled}): {self._alternative}."
+            f"{comparison.trust + comparison.lost:.2f}{sampled}): {self._alternative}.",
         )
 
     @property
@@ -301,10 +280,6 @@ class _Comparison:
     figures: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def no_better_than_chance(self) -> bool:
-        return self.trust < MIN_TRUST
-
-    @property
     def harmful(self) -> bool:
         """Whether the loss matters, and is not one of the sample alone."""
         return self.lost - STANDARD_ERRORS * self.lost_error > MIN_DIFFERENCE
@@ -312,46 +287,102 @@ class _Comparison:
     @property
     def harmless(self) -> bool:
         """Whether comparing more points would hardly find anything."""
-        return not self.no_better_than_chance and self.lost + STANDARD_ERRORS * self.lost_error < MIN_DIFFERENCE
+        return self.trust >= MIN_TRUST and self.lost + STANDARD_ERRORS * self.lost_error < MIN_DIFFERENCE
 
 
-def _compare(
-    distances: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None, n_points: int
-) -> _Comparison:
-    """Compare the neighbors of ``rows`` in the data, by their ``distances``, in the layout and in the components."""
-    trust = _trust(distances, Y, rows)
+@dataclass(frozen=True)
+class _LayoutRows:
+    """Distances (m, n) of the compared rows in a layout, and the trustworthiness of each row."""
+
+    distances: FloatArray
+    trust: FloatArray
+
+    @classmethod
+    def of(cls, Y: FloatArray, in_data: FloatArray, k: int) -> _LayoutRows:
+        distances = distances_without_self(distance_rows(Y), np.arange(len(in_data)))
+        return cls(distances, nearness(len(Y), ranks_of(in_data, nearest(distances, k))))
+
+    def scores(self, neighbors: IntArray) -> dict[str, float]:
+        ranks = ranks_of(self.distances, neighbors)
+        return {
+            "trustworthiness": float(self.trust.mean()),
+            "continuity": float(nearness(self.distances.shape[1], ranks).mean()),
+            "knn_kept": float(preserved_share(ranks).mean()),
+        }
+
+
+def _compare(layout: _LayoutRows, principal: _LayoutRows | None, n_points: int) -> _Comparison:
+    """Compare a layout with principal components of the data."""
+    trust = layout.trust
     if principal is None:
         return _Comparison(float(trust.mean()), -np.inf, 0.0)
-    lost = _trust(distances, principal, rows) - trust
-    unseen = 1.0 - len(rows) / n_points
-    return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(rows))))
+    lost = principal.trust - trust
+    unseen = 1.0 - len(trust) / n_points
+    return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(trust))))
 
 
-def _trust(distances: FloatArray, Y: FloatArray, rows: IntArray) -> FloatArray:
-    """Return the trustworthiness of each of the first points among all, shape (len(rows),)."""
-    n = len(Y)
-    return nearness(
-        n, ranks_of(distances, nearest(distances_to_others(distance_rows(Y), rows), _n_compared_neighbors(n)))
+# Findings of a fit, the layout's and others
+
+Finding = tuple[str, type[Warning]]
+"""A text, and the category of its warning."""
+CERTIFICATES = ("certificate_", "error_certificate_")  # the attributes of a fitted estimator that prove something
+
+
+def plain(texts: Iterable[str]) -> list[Finding]:
+    """Return texts as findings of the general category."""
+    return [(text, EmbeddingWarning) for text in texts]
+
+
+def ranked(
+    warnings: Iterable[Finding],
+    causes: Iterable[str],
+    advice: Iterable[str],
+    symptoms: Iterable[str],
+    unproven: Iterable[str],
+) -> tuple[list[Finding], list[Finding]]:
+    """Return findings on the input and the run, and those on the result, each from causes to consequences."""
+    steps: dict[type[Warning], list[Finding]] = {DisconnectedWarning: [], ConvergenceWarning: [], EmbeddingWarning: []}
+    for message, category in warnings:
+        specific = [kind for kind in (DisconnectedWarning, ConvergenceWarning) if issubclass(category, kind)]
+        steps[(specific or [EmbeddingWarning])[0]].append((message, category if specific else EmbeddingWarning))
+    return [*plain(causes), *steps[EmbeddingWarning]], [
+        *plain(advice),
+        *steps[DisconnectedWarning],
+        *plain(symptoms),
+        *steps[ConvergenceWarning],
+        *plain(unproven),
+    ]
+
+
+def scale_sentence(columns: DominatingColumns, method: str, names: Any) -> str:
+    """Return the finding that few columns dominate all distances; ``names`` are those of all columns, if known."""
+    text = columns.sentence(None if names is None else column_labels(names)).rstrip(".")
+    return (
+        f"{text}: scale the columns, as in make_pipeline(StandardScaler(), {method}()), unless all have the same unit."
     )
 
 
-def _n_compared_neighbors(n: int) -> int:
-    return min(N_COMPARED_NEIGHBORS, n // 10)
+def certificates_of(model: object) -> list[Any]:
+    """Return the certificates of a fitted estimator."""
+    return [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
 
 
-def _figures(distances: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None) -> dict[str, Any]:
-    """Return the scores of a layout and of principal components at ``rows``; see `LayoutReport`."""
-    n, k = len(Y), _n_compared_neighbors(len(Y))
-    neighbors = nearest(distances, k)
+def problems(model: object) -> tuple[str, ...]:
+    """Return the findings of a fit that are worth a warning, the most important first: no remarks, nothing proven."""
+    notes = getattr(model, "diagnostics_", {})
+    proven = {each.sentence for each in certificates_of(model) if each.verdict != "bound only"}
+    others = proven.union(notes.get("remarks", ()))
+    return tuple(text for text in notes.get("advice", ()) if text not in others)
 
-    def of(layout: FloatArray) -> dict[str, float]:
-        between = distances_to_others(distance_rows(layout), rows)
-        ranks = ranks_of(between, neighbors)
-        return {
-            "trustworthiness": float(nearness(n, ranks_of(distances, nearest(between, k))).mean()),
-            "continuity": float(nearness(n, ranks).mean()),
-            "knn_kept": float(share_kept(ranks).mean()),
-        }
 
-    pca = {} if principal is None else {"pca": of(principal)}
-    return {"n_neighbors": k, "n_compared": len(rows), "n_among": n, **of(Y), **pca}
+def by_dimension(measured: IntrinsicDimension) -> Suggestion:
+    """Return the measured dimension as a suggestion."""
+    from manifoldry._numerics.elbow import Suggestion
+
+    if not measured.n_measured:
+        return Suggestion(1, "No point has three neighbors at different distances, as more dimensions would give it.")
+    return Suggestion(
+        int(measured),
+        f"Around its points the data have about {measured.value:.1f} dimensions (half of the points between "
+        f"{measured.low:.1f} and {measured.high:.1f}), by how the number of neighbors grows with their distance.",
+    )

@@ -13,14 +13,12 @@ from manifoldry._core.values import Array
 
 MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose")
 """Parameters that an estimator needs to map new rows; others may be as large as the data."""
-
 MAX_SAMPLE_ENTRIES = 2**27
-"""Entries (rows times columns) that the sample of a fit has at most: a gigabyte in double precision, up to three times
-that while it is drawn. Of rows with more than 1,342 columns fewer than 100,000 are drawn."""
+"""Maximum number of entries (rows times columns) of the sample of a fit: a gigabyte, three while it is drawn."""
 
 
 @dataclass(frozen=True)
-class BlockFit:
+class ChunkSupport:
     """What an estimator does with chunked data.
 
     ``kind`` is "whole" if a fit takes account of every row, "sample" if it uses a sample of ``n_rows`` and only maps
@@ -43,18 +41,12 @@ def bounded_size(size: int, n_features: int) -> int:
 
 
 def seen_size(n_sampled: int, n_rows: int) -> int:
-    """Return how many rows a group needs so that a sample has one of them, but for one sample in a hundred.
-
-    Examples
-    --------
-    >>> seen_size(100_000, 10_000_000)
-    459
-    """
+    """Return how many rows a group needs so that a sample has one of them, but for one sample in a hundred."""
     return int(np.ceil(np.log(0.01) / np.log1p(-n_sampled / n_rows)))
 
 
 @dataclass(frozen=True)
-class ShippedMap:
+class PortableMap:
     """A method of a fitted estimator that holds only what it needs to map new rows: picklable, and small."""
 
     model: Any

@@ -13,16 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
 from manifoldry._core.parameters import PositiveInt, check_parameters, parameter
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Trace
 from manifoldry._core.warnings import EmbeddingWarning, warn
-from manifoldry.data._chunked import as_blocks
-from manifoldry.graph._operations import label_pieces, symmetrize
+from manifoldry.graph._operations import label_components, symmetrize
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.methods._base._chunks import MAP_PARAMETERS
-from manifoldry.methods._base._embedder import Seed
-from manifoldry.methods._base._estimator import ClusterMixin, Estimator, estimator, fitted
+from manifoldry.methods._base._embedder import RunMixin
+from manifoldry.methods._base._estimator import ClusterMixin, as_chunked, estimator, fitted
 from manifoldry.methods.clusters._subspaces import AffineSubspaces
 
 Assign = Callable[[FloatArray, Run], IntArray]
@@ -61,7 +59,7 @@ class Clustering:
 
 
 @estimator
-class Clusterer(ClusterMixin, Estimator):
+class Clusterer(ClusterMixin, RunMixin):
     """Base of all clusterings: labels, affine subspaces, and labels of new points.
 
     A subclass declares its parameters under `estimator` and computes a `Clustering` in ``_cluster``, which is pure: it
@@ -105,34 +103,19 @@ class Clusterer(ClusterMixin, Estimator):
     n_neighbors: PositiveInt | Literal["auto"] = parameter(
         'Number of neighbors in the graph in which ``localized_`` tests clusters; "auto" is 10.', default="auto"
     )
-    random_state: Seed = parameter(
-        "Seed or random generator; the same seed gives bit-identical results. Ignored if nothing is random.", default=0
-    )
-    n_jobs: int | None = parameter(
-        "Number of threads; None uses all available CPU cores. The result does not depend on it.", default=None
-    )
-    verbose: bool | int = parameter(
-        "Whether to report stages and progress on the standard error stream.", default=False
-    )
-    callback: Callable[..., Any] | None = parameter(
-        "Function called with a `Progress` object during the fit; if it returns True, the fit stops early with the "
-        "best result so far.",
-        default=None,
-    )
 
     # Of the methods that have them:
     trace_: Trace = fitted()
     medoids_: IntArray = fitted()
     n_iter_: int = fitted()
     sampled_rows_: IntArray = fitted()
-    """For chunked data: the indices of the rows in ``labels_``."""
 
     def _check_declared(self) -> None:
         check_parameters(self)
         self._check_metric()
 
     def _fit_points(self, points: FloatArray, y: Any, run: Run) -> Self:  # noqa: ARG002
-        rounded = check.rounded_away(points, check.column_spread(points))
+        rounded = check.rounding_message(points, check.column_spread(points))
         if rounded:
             warn(rounded, EmbeddingWarning)
         with one_blas_thread(openmp=False):
@@ -146,7 +129,7 @@ class Clusterer(ClusterMixin, Estimator):
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters and return their labels; for chunked data those of all rows."""
-        chunks = as_blocks(X)
+        chunks = as_chunked(X)
         labels = self.fit(X).labels_ if chunks is None else self.fit(chunks).predict(chunks)
         return cast(NDArray[np.int64], labels)
 
@@ -164,20 +147,19 @@ class Clusterer(ClusterMixin, Estimator):
             For chunked data and Dask collections the same kind: nothing is computed until they are read.
         """
         check_is_fitted(self, "labels_")
-        chunks = as_blocks(X)
+        chunks = as_chunked(X)
         if chunks is not None:
             labels: IntArray = self._map_chunks("predict", chunks)
             return labels
-        points = self._new_points(X)
-        return self._assign(points, self._run())
+        return self._assign(self._new_points(X), self._run())
 
     def _output_of(self, method: str) -> tuple[int, Any, Any]:
         """Return columns (0 for one number per row), type and name of the output of a method."""
         if method != "predict":
-            raise ValueError(f"{type(self).__name__}.{method} takes rows in memory; got rows in blocks.")
+            raise ValueError(f"{type(self).__name__}.{method} takes rows in memory; got chunked data.")
         return 0, np.dtype(np.int64), "cluster"
 
-    def _map_alone(self, method: str) -> Self:  # noqa: ARG002
+    def _strip_for_transform(self, method: str) -> Self:  # noqa: ARG002
         """Return a fitted clustering with nothing but what labels new points."""
         names = ("_assign", "n_features_in_", *MAP_PARAMETERS)
         return self._stripped(names, labels_=self.labels_[:0], random_state=0)
@@ -236,23 +218,10 @@ class Clusterer(ClusterMixin, Estimator):
         self.objectives_: FloatArray = np.array([self.objective_]) if starts is None else starts
         self.reconstruction_errors_: FloatArray = clustering.subspaces.errors(X, clustering.labels)
         self.reconstruction_error_ = float(self.reconstruction_errors_.sum())
-        self.localized_: Any = np.bincount(label_pieces(clustering.labels, graph)[1]) == 1
+        self.localized_: Any = np.bincount(label_components(clustering.labels, graph)[1]) == 1
         self.n_nonlocalized_ = int(np.count_nonzero(~self.localized_))
         self._assign: Assign = clustering.assign
-        for name in ("trace", "medoids"):
-            value = getattr(clustering, name)
-            if value is not None:
-                setattr(self, f"{name}_", value)
-            elif hasattr(self, f"{name}_"):
-                delattr(self, f"{name}_")  # of an earlier fit
-        for name, value in clustering.fitted.items():
-            setattr(self, name, value)
+        self._keep_results(clustering, ("trace", "medoids"), run)
         n_iter = clustering.n_iter if clustering.trace is None else clustering.trace.n_iter
         if n_iter is not None:
             self.n_iter_ = n_iter
-        self.diagnostics_: dict[str, Any] = {
-            "seconds": dict(run.seconds),
-            "memory": dict(run.memory),
-            "stopped": run.stopped,
-            **clustering.notes,
-        }

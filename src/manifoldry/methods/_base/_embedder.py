@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -12,22 +12,21 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
+from manifoldry._core.arrays import validated_coordinates
+from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.parameters import Described, PositiveInt, check_parameters, parameter
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
-from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks
-from manifoldry.methods._base._advice import by_dimension
 from manifoldry.methods._base._chunks import MAP_PARAMETERS
 from manifoldry.methods._base._estimator import (
     ClassNamePrefixFeaturesOutMixin,
     Estimator,
     TransformerMixin,
+    as_chunked,
     available_if,
     count_points,
     estimator,
     fitted,
-    validated_places,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +37,98 @@ __all__ = ["Embedder", "Metric", "Seed", "count_points"]
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
 Metric = str | Callable[..., Any]
+
+
+class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """Base of the methods that embed, computed here or by scikit-learn."""
+
+    embedding_: FloatArray
+
+    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+        """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
+        chunks = as_chunked(X)
+        if chunks is not None:
+            self._check_output_form()
+            return self.fit(chunks, y).transform(chunks)
+        return self.fit(X, y).embedding_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Embed new points with the fitted map; individually or in a batch they get the same coordinates.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or chunked data, of shape (n_new, n_features)
+            New points; with precomputed distances, their distances to the fitted points in columns.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_components)
+            For chunked data and Dask collections the same kind: nothing is computed until they are read.
+        """
+        check_is_fitted(self)
+        chunks = as_chunked(X)
+        mapped: FloatArray = (
+            self._map_rows(self._validated(X, reset=False)) if chunks is None else self._map_chunks("transform", chunks)
+        )
+        return mapped
+
+    @abstractmethod
+    def _map_rows(self, rows: Any) -> FloatArray:
+        """Return the coordinates of validated rows."""
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension of the data, measured from distances to neighbors, and why.
+
+        It does not depend on the ``n_components`` asked for.
+        """
+        check_is_fitted(self, "diagnostics_")
+        if (suggestion := self._measured()) is None:
+            raise ValueError("Affinities have no distances to measure a dimension from; fit rows or distances.")
+        return suggestion
+
+    def _measured(self) -> Suggestion | None:
+        """Return the measured dimension as a suggestion, for a method whose own criterion does not decide."""
+        from manifoldry.methods._base._checks import by_dimension
+
+        measured = self.diagnostics_["dimension"]
+        return None if measured is None else by_dimension(measured)
+
+
+@estimator
+class RunMixin(Estimator):
+    """Parameters of everything that is computed here: seed, threads and progress."""
+
+    random_state: Seed = parameter(
+        "Seed or random generator; the same seed gives bit-identical results. Ignored if nothing is random.", default=0
+    )
+    n_jobs: int | None = parameter(
+        "Number of threads; None uses all available CPU cores. The result does not depend on it.", default=None
+    )
+    verbose: bool | int = parameter(
+        "Whether to report stages and progress on the standard error stream.", default=False
+    )
+    callback: Callable[..., Any] | None = parameter(
+        "Function called with a `Progress` object during the fit; if it returns True, the fit stops as soon as it "
+        "has a usable result.",
+        default=None,
+    )
+
+    def _run(self) -> Run:
+        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
+
+    def _keep_results(self, result: Any, names: Iterable[str], run: Run) -> None:
+        """Set the named results and ``diagnostics_``, instead of those of an earlier fit."""
+        for name in (*(f"{name}_" for name in names), *getattr(self, "_fitted", ())):
+            self.__dict__.pop(name, None)
+        self._fitted = tuple(result.fitted)
+        given = {f"{name}_": getattr(result, name) for name in names}
+        vars(self).update({name: value for name, value in given.items() if value is not None} | dict(result.fitted))
+        self.diagnostics_ = {
+            "seconds": dict(run.seconds),
+            "memory": dict(run.memory),
+            "stopped": run.stopped,
+            **result.notes,
+        }
 
 
 def _has_map(model: Any) -> bool:
@@ -53,7 +144,7 @@ def _has_inverse(model: Any) -> bool:
 
 
 @estimator
-class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class Embedder(TransformMixin, RunMixin):
     """Base of the methods that embed: coordinates, and maps of new points to coordinates and back.
 
     A subclass declares its parameters under `estimator`, checks them against the data in ``_check_parameters``, and
@@ -80,20 +171,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """
 
     n_components: PositiveInt = parameter("Dimension of the embedding.", default=2, kw_only=False)
-    random_state: Seed = parameter(
-        "Seed or random generator; the same seed gives bit-identical results. Ignored if nothing is random.", default=0
-    )
-    n_jobs: int | None = parameter(
-        "Number of threads; None uses all available CPU cores. The result does not depend on it.", default=None
-    )
-    verbose: bool | int = parameter(
-        "Whether to report stages and progress on the standard error stream.", default=False
-    )
-    callback: Callable[..., Any] | None = parameter(
-        "Function called with a `Progress` object during the fit; if it returns True, the fit stops as soon as it "
-        "has a usable result.",
-        default=None,
-    )
 
     # Of the methods that have them:
     graph_: NeighborGraph = fitted()
@@ -102,10 +179,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     certificate_: Certificate = fitted()
     n_iter_: int = fitted()
     sampled_rows_: IntArray = fitted()
-    """For chunked data: the indices of the rows in ``embedding_``."""
 
-    _takes_graphs: ClassVar[bool] = False
-    _takes_sparse: ClassVar[bool] = True
+    _accepts_graphs: ClassVar[bool] = False
+    _accepts_sparse: ClassVar[bool] = True
     _extra_metrics: ClassVar[tuple[str, ...]] = ()
     _invertible: ClassVar[bool] = False
     _local_inverse: ClassVar[bool] = False
@@ -125,9 +201,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             self._finish(points, self._embed_with(points, y, run), run)
         return self
 
-    def _fit_chunked(self, chunks: RowBlocks, sample: BlockSample, run: Run) -> None:
+    def _fit_chunked(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> None:
         with one_blas_thread(openmp=False):
-            self._finish(sample.rows, self._embed_blocks(chunks, sample, run), run)
+            self._finish(sample.rows, self._embed_chunks(chunks, sample, run), run)
 
     def _finish(self, points: Any, embedding: Embedding, run: Run) -> None:
         """Keep the embedding of validated input, and check it."""
@@ -143,33 +219,11 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             self.diagnostics_["dimension"] = self._dimension(points)
         self._check_layout(points, run)
 
-    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
-        """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
-        chunks = as_blocks(X)
-        if chunks is not None:
-            self._check_output_form()
-            return self.fit(chunks, y).transform(chunks)
-        return self.fit(X, y).embedding_
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "embedding_")
 
-    def transform(self, X: Any) -> FloatArray:
-        """Embed new points with the fitted map; individually or in a batch they get the same coordinates.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or chunked data, of shape (n_new, n_features)
-            New points; with precomputed distances, their distances to the fitted points in columns.
-
-        Returns
-        -------
-        ndarray of shape (n_new, n_components)
-            For chunked data and Dask collections the same kind: nothing is computed until they are read.
-        """
-        check_is_fitted(self, "embedding_")
-        chunks = as_blocks(X)
-        if chunks is not None:
-            return self._map_chunks("transform", chunks)
-        points = self._validated(X, reset=False)
-        return np.asarray(self._extension(points, self._run()), dtype=self.embedding_.dtype)
+    def _map_rows(self, rows: Any) -> FloatArray:
+        return np.asarray(self._extension(rows, self._run()), dtype=self.embedding_.dtype)
 
     @available_if(_has_inverse)
     def inverse_transform(self, Y: Any) -> FloatArray:
@@ -185,22 +239,12 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "embedding_")
-        chunks = as_blocks(Y)
+        chunks = as_chunked(Y)
         if chunks is not None:
             return self._map_chunks("inverse_transform", chunks)
-        coordinates = validated_places(Y, self.embedding_.shape[1])
+        coordinates = validated_coordinates(Y, self.embedding_.shape[1])
         points: FloatArray = self._inverse(coordinates, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension of the data, measured from distances to neighbors, and why.
-
-        It does not depend on the ``n_components`` asked for.
-        """
-        check_is_fitted(self, "embedding_")
-        if (suggestion := self._measured()) is None:
-            raise ValueError("Affinities have no distances to measure a dimension from; fit rows or distances.")
-        return suggestion
 
     def _complete(self, points: Any) -> Any:
         """Return validated input with nothing missing, as it is measured and compared after the fit."""
@@ -214,11 +258,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
         return intrinsic_dimension(points, self._metric, getattr(self, "metric_params", None))
 
-    def _measured(self) -> Suggestion | None:
-        """Return the measured dimension as a suggestion, for a method whose own criterion does not decide."""
-        measured = self.diagnostics_["dimension"]
-        return None if measured is None else by_dimension(measured)
-
     @abstractmethod
     def _embed(self, X: Any, run: Run) -> Embedding:
         """Embed validated input."""
@@ -227,11 +266,11 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Embed validated input, with the targets ``y`` where a method has a use for them."""
         return self._embed(X, run)
 
-    def _embed_blocks(self, chunks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
-        """Embed the sampled rows from statistics of all rows, if ``_blockwise.kind`` is "whole"."""
+    def _embed_chunks(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> Embedding:
+        """Embed the sampled rows from statistics of all rows, if ``_chunk_support.kind`` is "whole"."""
         raise NotImplementedError
 
-    def _map_alone(self, method: str) -> Self:
+    def _strip_for_transform(self, method: str) -> Self:
         """Return a fitted estimator with nothing but the map that a method needs."""
         used = "_extension" if method == "transform" else "_inverse"
         maps = {"_extension": None, "_inverse": None, used: getattr(self, used)}
@@ -249,25 +288,25 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
         if isinstance(X, NeighborGraph):
-            if not self._takes_graphs:
+            if not self._accepts_graphs:
                 raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbor graph.")
             check.representable_scale(X.lengths, what="the graph's lengths")
             self.n_features_in_ = X.n_points
             return X
         own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
-        X = self._validated_rows(X, reset=reset, sparse=self._takes_sparse, own=own, missing=self._admits_missing)
+        X = self._validated_rows(X, reset=reset, sparse=self._accepts_sparse, own=own, missing=self._admits_missing)
         if reset:
-            self._refuse_degenerate(X)
-            self._refuse_unrepresentable(X)
+            self._check_degenerate(X)
+            self._check_representable(X)
         return X
 
-    def _refuse_unrepresentable(self, X: Any) -> None:
+    def _check_representable(self, X: Any) -> None:
         spread = None if self._pairwise else check.column_spread(X)
         check.representable_scale(X, spread=spread, squares=self._pairwise and self._metric != "precomputed")
 
-    def _refuse_degenerate(self, X: Any) -> None:
+    def _check_degenerate(self, X: Any) -> None:
         if self._pairwise:
-            check.pairwise(type(self).__name__, X, self._metric, graphs=self._takes_graphs)
+            check.pairwise(type(self).__name__, X, self._metric, graphs=self._accepts_graphs)
         else:
             check.distinct_points(X)
 
@@ -276,32 +315,16 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=precision, order="C")
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse
-        for name in ("graph", "spectrum", "trace", "certificate"):
-            value = getattr(embedding, name)
-            if value is not None:
-                setattr(self, f"{name}_", value)
-            elif hasattr(self, f"{name}_"):
-                delattr(self, f"{name}_")  # of an earlier fit
-        for name in getattr(self, "_fitted", ()):
-            self.__dict__.pop(name, None)  # of an earlier fit
-        self._fitted = tuple(embedding.fitted)
-        for name, value in embedding.fitted.items():
-            setattr(self, name, value)
+        self._keep_results(embedding, ("graph", "spectrum", "trace", "certificate"), run)
         if embedding.trace is not None:
             self.n_iter_ = embedding.trace.n_iter
         self._n_features_out = self.embedding_.shape[1]
-        self.diagnostics_: dict[str, Any] = {
-            "seconds": dict(run.seconds),
-            "memory": dict(run.memory),
-            "stopped": run.stopped,
-            **embedding.notes,
-        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.pairwise = self._pairwise
-        tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.sparse = self._accepts_sparse
         tags.input_tags.allow_nan = self._admits_missing
         return tags
 

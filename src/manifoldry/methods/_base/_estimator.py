@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
@@ -12,28 +13,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, d
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
 
 from manifoldry._core import check
+from manifoldry._core.arrays import as_table, check_finite, named_entry_error, owned
+from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.docstrings import compose
 from manifoldry._core.parameters import parameter
-from manifoldry._core.registry import is_for_pictures
-from manifoldry._core.run import Run
-from manifoldry._core.threads import one_blas_thread
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
-from manifoldry._core.warnings import DisconnectedWarning, collecting, issue, take_collected
-from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks, entries_of
-from manifoldry.data._chunked.local import LocalBlocks
-from manifoldry.data._models import save_estimator
-from manifoldry.methods._base._advice import MAX_SHOWN, Finding, certificates_of, plain, ranked, scale_sentence
-from manifoldry.methods._base._chunks import BlockFit, ShippedMap, bounded_size, contiguous, seen_size
-from manifoldry.methods._base._input import as_table, name_bad_entry, owned
+from manifoldry._core.run import Run, one_blas_thread
+from manifoldry._core.values import IntArray, NeighborGraph
+from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning, collecting, issue, pop_collected
+from manifoldry.methods._base._chunks import ChunkSupport, PortableMap, bounded_size, contiguous, seen_size
 from manifoldry.methods._base._synonyms import unknown_parameter
 
 C = TypeVar("C", bound=type)
-
-CONVERSION_ERRORS = ("could not convert", "float() argument", "setting an array element", "too large to convert")
-"""How numpy and pandas begin to say that an entry is no number."""
+MAX_SHOWN = 4  # findings shown below the representation of a fitted estimator
 
 
 def fitted(*, init: Literal[False] = False) -> Any:  # noqa: ARG001
@@ -134,6 +129,10 @@ else:
 __all__ = ["BaseEstimator", "ClassNamePrefixFeaturesOutMixin", "ClusterMixin", "TransformerMixin", "available_if"]
 
 
+class NotConvergedWarning(EmbeddingWarning, ConvergenceWarning):
+    """An iteration ended at its limit, before the tolerance; the category of scikit-learn's warnings of that."""
+
+
 class Estimator(BaseEstimator, ABC):
     """Base of all methods and clusterings: the steps of a fit, checks of input, chunked data, findings.
 
@@ -143,7 +142,9 @@ class Estimator(BaseEstimator, ABC):
 
     diagnostics_: dict[str, Any]
 
-    _blockwise: ClassVar[BlockFit] = BlockFit()
+    _chunk_support: ClassVar[ChunkSupport] = ChunkSupport()
+    _for_visualization: ClassVar[bool] = True
+    """Whether the method is meant for pictures; its card decides."""
 
     @property
     def _ignores_units(self) -> bool:
@@ -165,9 +166,9 @@ class Estimator(BaseEstimator, ABC):
         Parameters
         ----------
         X : array, data frame, sparse matrix or chunked data, of shape (n_samples, n_features)
-            One point per row; or what ``metric`` says: pairwise distances or a graph. With chunked data (`row_blocks`,
-            Dask collections) ``embedding_`` or ``labels_`` belong to the rows ``sampled_rows_``; ``transform`` or
-            ``predict`` maps all rows.
+            One point per row; or what ``metric`` says: pairwise distances or a graph. With chunked data
+            (`chunked_data`, Dask collections) ``embedding_`` or ``labels_`` belong to the rows ``sampled_rows_``;
+            ``transform`` or ``predict`` maps all rows.
         y : array of shape (n_samples,), optional
             Targets, used by methods that have a ``target_weight`` above 0; otherwise ignored, for pipelines.
 
@@ -179,7 +180,7 @@ class Estimator(BaseEstimator, ABC):
         with collecting(self):
             run = self._run()
             self._check_declared()
-            chunks = as_blocks(X)
+            chunks = as_chunked(X)
             if chunks is not None:
                 return self._fit_chunks(chunks, y, run)
             points = self._validated(X, reset=True)
@@ -187,7 +188,19 @@ class Estimator(BaseEstimator, ABC):
             self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
             return self._fit_points(points, y, run)
 
-    save = save_estimator
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the estimator to a file that `manifoldry.load` reads: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write, by convention with the suffix ``.mfy``.
+        overwrite : bool
+            Whether an existing file may be replaced.
+        """
+        from manifoldry.data._models import save_model
+
+        save_model(self, path, overwrite=overwrite)
 
     @abstractmethod
     def _check_declared(self) -> None:
@@ -214,12 +227,12 @@ class Estimator(BaseEstimator, ABC):
         return self.n_features_in_, model.embedding_.dtype, list(names)
 
     @abstractmethod
-    def _map_alone(self, method: str) -> Self:
+    def _strip_for_transform(self, method: str) -> Self:
         """Return a fitted estimator that holds only what a method needs to map rows."""
 
+    @abstractmethod
     def _run(self) -> Run:
-        model: Any = self
-        return Run(model.random_state, model.n_jobs, model.verbose, model.callback)
+        """Return seed, threads and progress of a call."""
 
     # Input
 
@@ -241,7 +254,7 @@ class Estimator(BaseEstimator, ABC):
                 ensure_min_samples=2 if reset else 1,
             )
         except (ValueError, TypeError, OverflowError) as error:
-            raise _named_entry(table, error, "X") from None
+            raise named_entry_error(table, error, "X") from None
         entries = rows.data if issparse(rows) else rows
         entries = entries[~np.isnan(entries)] if missing else entries
         if missing and np.isinf(entries).any():
@@ -249,45 +262,49 @@ class Estimator(BaseEstimator, ABC):
                 f"X contains infinity in {np.isinf(entries).sum()} of its entries; {type(self).__name__} takes NaN for "
                 "entries that are missing: put it in their place."
             )
-        _check_finite(entries, "X", type(self).__name__)
+        check_finite(entries, "X", type(self).__name__)
         if reset:
-            check.integers_kept(table, rows)
+            check.check_integer_precision(table, rows)
         else:  # new points may be as close as they like
             check.representable_scale(entries, spread=0.0)
         return owned(rows, X) if own else rows
 
     # Chunked data
 
-    def _fit_chunks(self, chunks: RowBlocks, y: Any, run: Run) -> Self:
+    def _fit_chunks(self, chunks: ChunkedData, y: Any, run: Run) -> Self:
         """Fit to chunked data: to all rows where the method can, otherwise to a sample."""
+        from manifoldry.data._chunked import sampled_entries
+
         sample = self._chunk_sample(chunks, run)
-        points, targets = self._validated(sample.rows, reset=True), entries_of(y, sample, "y")
+        points, targets = self._validated(sample.rows, reset=True), sampled_entries(y, sample, "y")
         self._check_parameters(count_points(points))
-        if sample.whole or self._blockwise.kind == "sample":
+        if sample.whole or self._chunk_support.kind == "sample":
             self._fit_points(points, targets, run)
         else:
             self._fit_chunked(chunks, replace(sample, rows=points, targets=targets), run)
         self._keep_sample(chunks, sample)
         return self
 
-    def _fit_chunked(self, chunks: RowBlocks, sample: BlockSample, run: Run) -> None:
-        """Fit to all rows and keep the result of a validated sample, if ``_blockwise.kind`` is "whole"."""
+    def _fit_chunked(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> None:
+        """Fit to all rows and keep the result of a validated sample, if ``_chunk_support.kind`` is "whole"."""
         raise NotImplementedError
 
     def _sample_size(self) -> int:
         """Return the maximum number of rows that a fit to chunked data samples."""
-        return self._blockwise.n_rows
+        return self._chunk_support.n_rows
 
-    def _chunk_sample(self, chunks: RowBlocks, run: Run | None = None) -> BlockSample:
+    def _chunk_sample(self, chunks: ChunkedData, run: Run | None = None) -> ChunkSample:
         """Return the sample of a fit to chunked data: the rows of ``sampled_rows_``.
 
         Of very wide rows there are fewer, so that memory is bounded.
         """
+        from manifoldry.data._chunked.local import LocalChunks
+
         run = self._run() if run is None else run
         self._check_chunkable()
-        size, fit = bounded_size(self._sample_size(), chunks.n_features), self._blockwise
-        if fit.kind == "whole" and fit.sums and isinstance(chunks, LocalBlocks) and chunks.once:
-            chunks.most_rows = size  # refused when there are more, not when all have been read in vain
+        size, fit = bounded_size(self._sample_size(), chunks.n_features), self._chunk_support
+        if fit.kind == "whole" and fit.sums and isinstance(chunks, LocalChunks) and chunks.once:
+            chunks.most_rows = size  # more rows are an error as soon as they appear, not after all have been read
         with run.stage("sample"):
             return chunks.sample(size, run.rng("sampled rows"), run)
 
@@ -298,14 +315,14 @@ class Estimator(BaseEstimator, ABC):
             kernel = getattr(self, "kernel", "") == "precomputed"
             pairs = "kernel='precomputed'" if kernel else f"metric={model.metric!r}"
             raise ValueError(f"{name} with {pairs} needs all pairs in memory, which chunked data does not have.")
-        if self._blockwise.kind == "no":
+        if self._chunk_support.kind == "no":
             raise ValueError(
-                f"{name} cannot be fitted to chunked data: {self._blockwise.instead} Or fit a sample and place the "
-                "others: model.fit(manifoldry.row_blocks(X).sample(300, numpy.random.default_rng(0)).rows), then "
-                "model.transform(X)."
+                f"{name} cannot be fitted to chunked data: {self._chunk_support.instead} Or fit a sample and "
+                "transform the others: model.fit(manifoldry.chunked_data(X).sample(300, "
+                "numpy.random.default_rng(0)).rows), then model.transform(X)."
             )
 
-    def _keep_sample(self, chunks: RowBlocks, sample: BlockSample) -> None:
+    def _keep_sample(self, chunks: ChunkedData, sample: ChunkSample) -> None:
         """Keep which rows a fit sampled, and state it in ``diagnostics_``."""
         self.sampled_rows_: IntArray = sample.numbers
         if chunks.feature_names is not None:
@@ -313,17 +330,17 @@ class Estimator(BaseEstimator, ABC):
         m, n = len(sample.numbers), sample.n_rows
         if sample.whole:
             text = f"all {n:,} rows"
-        elif self._blockwise.kind == "whole":
-            text = f"all {n:,} rows; what is left of single rows is that of a sample of {m:,}"
+        elif self._chunk_support.kind == "whole":
+            text = f"all {n:,} rows; attributes of single rows are those of a sample of {m:,}"
         else:
-            rest = "transform places" if hasattr(self, "transform") else "predict labels"
+            rest = "transform embeds" if hasattr(self, "transform") else "predict labels"
             text = (
                 f"a sample of {m:,} of {n:,} rows; {rest} the others. Neighbors are those in the sample, and a group "
                 f"of fewer than {seen_size(m, n):,} rows may have none there"
             )
         self.diagnostics_["fitted_to"] = text
 
-    def _map_chunks(self, method: str, chunks: RowBlocks) -> Any:
+    def _map_chunks(self, method: str, chunks: ChunkedData) -> Any:
         """Return the output of a fitted estimator's method for every chunk, in the form of the input.
 
         Only what the map needs is sent along with the chunks.
@@ -331,22 +348,22 @@ class Estimator(BaseEstimator, ABC):
         n_columns, dtype, names = self._output_of(method)
         self._check_chunk_columns(method, chunks)
         self._check_output_form()
-        task = ShippedMap(self._map_alone(method), method, np.dtype(dtype))
+        task = PortableMap(self._strip_for_transform(method), method, np.dtype(dtype))
         return chunks.mapped(task, n_columns, dtype, names, self._run())
 
-    def _check_chunk_columns(self, method: str, chunks: RowBlocks) -> None:
+    def _check_chunk_columns(self, method: str, chunks: ChunkedData) -> None:
         """Raise an error if the columns are not those of the fit."""
         inverse = method == "inverse_transform"
         expected = self._output_of("transform")[0] if inverse else self.n_features_in_
         if chunks.n_features != expected:
             raise ValueError(
-                f"{type(self).__name__}.{method} needs blocks of {expected} columns; these have {chunks.n_features}."
+                f"{type(self).__name__}.{method} needs chunks of {expected} columns; these have {chunks.n_features}."
             )
         names = getattr(self, "feature_names_in_", None)
         if inverse or names is None or chunks.feature_names is None or list(names) == list(chunks.feature_names):
             return
         raise ValueError(
-            "The columns of these blocks are not those of the fit, or in another order: "
+            "The columns of these chunks are not those of the fit, or in another order: "
             f"{chunks.feature_names[:5]} instead of {tuple(names[:5])}."
         )
 
@@ -355,7 +372,7 @@ class Estimator(BaseEstimator, ABC):
         config = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
         if config not in (None, "default"):
             raise ValueError(
-                f"set_output(transform={config!r}) would gather all rows in memory; blocks stay what they are: "
+                f"set_output(transform={config!r}) would gather all rows in memory, and chunked data stays chunked: "
                 "set_output(transform='default')."
             )
 
@@ -388,31 +405,24 @@ class Estimator(BaseEstimator, ABC):
     def _report(self, X: Any, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
         """Keep all findings of a fit in ``diagnostics_``, the most important first, and warn of the first.
 
-        Where few columns dominate all distances, that is the finding, and what follows from it is a remark. Other
-        findings are ordered from causes to consequences: defects of the input, warnings of the steps of the fit, the
-        method's own (``advice`` among its notes), a graph in several components, defects of the layout, iterations
-        that did not converge, certificates that prove nothing. Then come remarks, which are not worth a warning, and
-        what is proven. A method's remark on unfolding (``surface_advice`` among its notes) is a finding only where the
-        data has no more dimensions than the layout; otherwise it cannot be unfolded anyway.
-
-        Parameters
-        ----------
-        X : rows, distances, affinities or a graph
-            What the model was fitted to, as its ``metric`` says.
-        causes, symptoms : iterable of str
-            Defects of the input and of the result.
+        Where few columns dominate all distances, that is the finding, and what follows from it is a remark. Otherwise
+        causes come before consequences.
         """
-        notes, collected = self.diagnostics_, take_collected(self)
+        from manifoldry.methods._base._checks import certificates_of, ranked
+
+        notes, collected = self.diagnostics_, pop_collected(self)
         unfolded = notes.pop("surface_advice", ())
         remarks = [*notes.get("remarks", ()), *collected.remarks]
-        if self._may_be_surface:
+        measured = notes.get("dimension")
+        # Data of more dimensions than the layout cannot be unfolded anyway.
+        if measured is None or round(measured.value) <= cast(Any, self).embedding_.shape[1]:
             notes["advice"] = (*notes.get("advice", ()), *unfolded)
         else:
             remarks += unfolded
         certificates = certificates_of(self)
         unproven = [each.sentence for each in certificates if each.verdict == "bound only"]
         first, second = ranked(collected.warnings, causes, notes.get("advice", ()), symptoms, unproven)
-        if not is_for_pictures(type(self)) and np.isfinite(getattr(self, "embedding_", np.nan)).all():
+        if not self._for_visualization and np.isfinite(getattr(self, "embedding_", np.nan)).all():
             # A linear map or features of a joined graph are what they would be of a connected one.
             remarks += [text for text, category in second if category is DisconnectedWarning]
             second = [(text, category) for text, category in second if category is not DisconnectedWarning]
@@ -429,15 +439,10 @@ class Estimator(BaseEstimator, ABC):
             more = f' ({others} more finding{"" if others == 1 else "s"} in diagnostics_["advice"])' if others else ""
             issue(f"{type(self).__name__}: {texts[0]}{more}", findings[0][1])
 
-    @property
-    def _may_be_surface(self) -> bool:
-        """Whether the measured dimension of the data is not above that of the layout, so that it may be unfolded."""
-        measured = self.diagnostics_.get("dimension")
-        return measured is None or round(measured.value) <= cast(Any, self).embedding_.shape[1]
-
-    def _dominating_columns_finding(self, X: Any) -> list[Finding]:
+    def _dominating_columns_finding(self, X: Any) -> list[tuple[str, type[Warning]]]:
         """Note the columns that dominate the distances, unless units do not matter, and return the finding."""
         from manifoldry._numerics.geometry.scales import dominating_columns
+        from manifoldry.methods._base._checks import plain, scale_sentence
 
         if isinstance(X, NeighborGraph) or self._ignores_units:
             return []
@@ -463,37 +468,15 @@ class Estimator(BaseEstimator, ABC):
         return NotebookView(self).html() if hasattr(self, "diagnostics_") else str(super()._html_repr())
 
 
+def as_chunked(X: Any) -> ChunkedData | None:
+    """Return the input of an estimator as chunked data, None for tables in memory."""
+    if isinstance(X, (np.ndarray, list, tuple)):  # most input: the readers of chunked data stay unloaded
+        return None
+    from manifoldry.data import _chunked
+
+    return _chunked.as_chunked(X)
+
+
 def count_points(X: Any) -> int:
     """Return the number of points of validated input, rows or a graph."""
     return int(X.n_points if isinstance(X, NeighborGraph) else X.shape[0])
-
-
-def validated_places(Y: Any, n_columns: int, *, sparse: bool = False) -> Any:
-    """Return coordinates in an embedding of ``n_columns`` as finite numbers, in single or double precision."""
-    table = as_table(Y, "Y")
-    try:
-        coordinates = check_array(
-            table, accept_sparse="csr" if sparse else False, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _named_entry(table, error, "Y") from None
-    if coordinates.shape[1] != n_columns:
-        raise ValueError(f"Coordinates need the embedding's {n_columns} columns; got {coordinates.shape[1]}.")
-    _check_finite(coordinates.data if issparse(coordinates) else coordinates, "Y", "inverse_transform")
-    check.representable_scale(coordinates, spread=0.0, what="Y")
-    return coordinates
-
-
-def _named_entry(table: Any, error: Exception, name: str) -> Exception:
-    """Return an error about an entry that is not a number with its position, any other error as it is."""
-    convertible = not any(words in str(error) for words in CONVERSION_ERRORS)
-    return error if convertible else name_bad_entry(table, error, name)
-
-
-def _check_finite(entries: FloatArray, name: str, who: str) -> None:
-    bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
-    if bad:
-        raise ValueError(
-            f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
-            "drop or impute those rows."
-        )

@@ -8,16 +8,18 @@ from dataclasses import replace
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
+from scipy.sparse import issparse
+
 from manifoldry._core.parameters import PositiveInt, Range, parameter
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, NeighborGraph
 from manifoldry._core.warnings import warn
-from manifoldry._numerics.extension.components import embed_pieces
-from manifoldry._numerics.geometry.edges import EdgeLengths, EdgeRule, ShortCircuitRule
+from manifoldry._numerics.extension.components import embed_components
 from manifoldry._numerics.geometry.supervised import with_targets
 from manifoldry.graph._operations import Policy, symmetrize
-from manifoldry.graph._sample import Sample
-from manifoldry.graph._search import NeighborIndex, NeighborRule
+from manifoldry.graph._sample import NeighborhoodData
+from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.graph._short_circuits import without_short_circuits
 from manifoldry.methods._base._embedder import Embedder, Metric, count_points
 from manifoldry.methods._base._estimator import estimator
 from manifoldry.methods._base._targets import given_targets, target_notes
@@ -48,28 +50,16 @@ class GraphEmbedder(Embedder):
         'NaN; "raise" raises an error.',
         default="bridge",
     )
-    edge_lengths: EdgeLengths = parameter(
-        'Length of an edge: "distance" is the distance between its ends. "local_linearity" divides it by the fourth '
-        "power of the cosines of its angles to the tangent planes at both ends, so that edges that leave the surface "
-        'count as longer; methods that use only the neighbors reject it. "kl", "bhattacharyya" and "hellinger" '
-        "compare the Gaussians of the two neighborhoods: the root of the symmetrized Kullback-Leibler or of the "
-        "Bhattacharyya divergence, or the Hellinger distance. They also choose the neighbors, among twice as many "
-        "nearest points.",
-        default="distance",
-    )
-    remove_short_circuits: ShortCircuitRule | None = parameter(
-        'Remove edges that jump across gaps, detected by the shortest paths that they carry ("betweenness"), by the '
-        'tangent planes that they leave ("tangents") or by their detours ("detours"). Only edges whose detour is at '
-        "least four times as long are removed.",
-        default=None,
+    remove_short_circuits: bool = parameter(
+        "Whether to remove edges that jump across gaps: those whose detour along the other edges is at least four "
+        "times as long. New points get no such edges either.",
+        default=False,
     )
 
-    _takes_graphs: ClassVar[bool] = True
-    _weighs_edges: ClassVar[bool] = True
-    """Whether the lengths of the edges matter to the method, and not only who is a neighbor."""
+    _accepts_graphs: ClassVar[bool] = True
 
     @abstractmethod
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         """Embed a sample whose graph is connected."""
 
     def _rule(self, n_points: int) -> NeighborRule:
@@ -79,15 +69,9 @@ class GraphEmbedder(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        if self.metric == "affinity" and not self._edge_rule.plain:
+        if self.metric == "affinity" and self.remove_short_circuits:
             raise ValueError(
-                "edge_lengths and remove_short_circuits need points, distances or a graph of lengths; "
-                "got metric='affinity'."
-            )
-        if self.edge_lengths == "local_linearity" and not self._weighs_edges:
-            raise ValueError(
-                f"{type(self).__name__} takes from the graph who is near and not how far, so "
-                "edge_lengths='local_linearity' changes nothing; use remove_short_circuits='tangents'."
+                "remove_short_circuits needs points, distances or a graph of lengths; got metric='affinity'."
             )
         k = self._rule(n_points).n_neighbors
         if isinstance(self.n_neighbors, numbers.Integral) and k != self.n_neighbors:
@@ -101,26 +85,24 @@ class GraphEmbedder(Embedder):
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
         weight, kind = getattr(self, "target_weight", 0.0), getattr(self, "target_metric", "categorical")
-        targets = given_targets(y, count_points(X), weight, kind)
+        targets = None if y is None else given_targets(y, count_points(X), weight, kind)
         if targets is None:
             return self._embed(X, run)
         sample = with_targets(self._sample(X, run), targets, self.symmetry, self.disconnected == "bridge", run)
         embedding = self._embed_sample(sample, run)
         return replace(embedding, notes={**embedding.notes, **target_notes(targets, sample.targets)})
 
-    def _embed_sample(self, sample: Sample, run: Run) -> Embedding:
-        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+    def _embed_sample(self, sample: NeighborhoodData, run: Run) -> Embedding:
+        embedding = embed_components(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 
-    @property
-    def _edge_rule(self) -> EdgeRule:
-        return EdgeRule(self.edge_lengths, self.remove_short_circuits, self.n_components)
-
-    def _sample(self, X: Any, run: Run) -> Sample:
+    def _sample(self, X: Any, run: Run) -> NeighborhoodData:
         """Return the points with their neighbors, the undirected graph, and the index for new points."""
-        edges = self._edge_rule
         if isinstance(X, NeighborGraph):
-            index = NeighborIndex.of_graph(X.n_points)
-            sample = Sample(None, X, symmetrize(X, self.symmetry), index)
-            return edges.refined(sample, index.rule, self.symmetry, run)
-        return edges.sample(X, self._rule(X.shape[0]), self.symmetry, self._pairwise, run)
+            rows, neighbors, index = None, X, NeighborIndex.of_graph(X.n_points)
+        else:
+            neighbors, index = neighbor_graph(X, self._rule(X.shape[0]), run)
+            rows = None if self._pairwise and issparse(X) else X
+        pairwise = self._pairwise and not isinstance(X, NeighborGraph)
+        sample = NeighborhoodData(rows, neighbors, symmetrize(neighbors, self.symmetry), index, pairwise)
+        return without_short_circuits(sample, run) if self.remove_short_circuits else sample

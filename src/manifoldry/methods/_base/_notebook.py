@@ -13,13 +13,10 @@ import numpy as np
 
 from manifoldry._core import markup
 
-MAX_VALUE_CHARACTERS = 40
-"""Characters of a parameter's value; longer ones, as of arrays, are cut."""
+MAX_VALUE_CHARACTERS = 40  # characters of a parameter's value; longer ones, as of arrays, are cut
+MAX_BARS = 60  # clusters whose sizes are drawn
 
-MAX_BARS = 60
-"""Clusters whose sizes are drawn."""
-
-FIGURE_WORDS = {
+SCORE_WORDS = {
     "trustworthiness": "neighbors in the picture are near in the data (trustworthiness)",
     "continuity": "neighbors in the data are near in the picture (continuity)",
     "knn_kept": "nearest neighbors that stay nearest (knn_kept)",
@@ -103,7 +100,7 @@ class NotebookView:
         pca = scores.get("pca", {})
         rows = [
             [words, f"{scores[name]:.2f}", *([f"{pca[name]:.2f}"] if pca else [])]
-            for name, words in FIGURE_WORDS.items()
+            for name, words in SCORE_WORDS.items()
         ]
         head = [f"{scores['n_neighbors']} neighbors; 1 is best", "this", *(["PCA"] if pca else [])]
         sampled = f"Measured at {scores['n_compared']:,} points; manifoldry.score(X, model.embedding_) says more."

@@ -5,68 +5,42 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-OUR_NAMES: dict[str, tuple[str, ...]] = {
-    "affinity": ("metric",),
-    "alpha": ("weight_decay",),
-    "angle": ("accuracy",),
-    "bandwidth": ("gamma",),
-    "callbacks": ("callback",),
-    "callbacks_every_iters": ("callback",),
-    "dims": ("n_components",),
-    "disconnection_distance": ("radius",),
-    "dissimilarity": ("metric",),
-    "early_steps": ("early_exaggeration_iter",),
-    "epochs": ("n_epochs", "max_iter"),
-    "eps": ("tol", "radius"),
-    "epsilon": ("radius", "bandwidth"),
-    "exaggeration": ("late_exaggeration",),
-    "force_approximation_algorithm": ("search",),
-    "forces": ("repulsion",),
-    "gamma": ("bandwidth",),
-    "gap": ("tol",),
-    "initial_dims": ("n_components",),
-    "initialization": ("init",),
-    "k": ("n_neighbors",),
-    "kernel_bandwidth": ("gamma",),
-    "knn": ("n_neighbors",),
-    "lam": ("weight",),
-    "late_steps": ("late_exaggeration_iter",),
-    "learning_rate_init": ("learning_rate",),
-    "max_iter": ("n_epochs",),
-    "method": ("repulsion",),
-    "metric_kwds": ("metric_params",),
-    "min_grad_norm": ("tol",),
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "n_components": ("dims", "initial_dims", "n_evecs"),
+    "n_neighbors": ("k", "knn", "n_nbrs", "nearest_neighbors", "neighbors"),
     "n_clusters": ("n_patches",),
-    "n_epochs": ("max_iter",),
-    "n_evecs": ("n_components",),
-    "n_iter": ("max_iter", "n_epochs"),
-    "n_iter_without_progress": ("tol",),
-    "n_landmark": ("n_landmarks",),
-    "n_nbrs": ("n_neighbors",),
     "n_patches": ("n_clusters",),
-    "n_steps": ("max_iter",),
-    "n_training_epochs": ("n_epochs",),
-    "nearest_neighbors": ("n_neighbors",),
-    "negative_gradient_method": ("repulsion",),
-    "neighbors": ("n_neighbors",),
-    "neighbors_algorithm": ("search",),
-    "normalized_laplacian": ("laplacian",),
-    "num_threads": ("n_jobs",),
-    "offset": ("coef0",),
-    "p": ("metric_params",),
-    "random_seed": ("random_state",),
-    "reg_covar": ("min_variance",),
-    "regularization": ("reg",),
-    "ridge": ("reg",),
-    "seed": ("random_state",),
-    "sigma": ("gamma", "bandwidth"),
-    "slope": ("gamma",),
-    "target_metric_kwds": ("target_metric",),
-    "tesserae": ("patches",),
-    "theta": ("accuracy",),
-    "tqdm_kwds": ("verbose",),
+    "n_landmarks": ("n_landmark",),
+    "patches": ("tesserae",),
+    "metric": ("affinity", "dissimilarity"),
+    "metric_params": ("metric_kwds", "p"),
+    "target_metric": ("target_metric_kwds",),
+    "search": ("force_approximation_algorithm", "neighbors_algorithm"),
+    "n_epochs": ("epochs", "max_iter", "n_iter", "n_training_epochs"),
+    "max_iter": ("epochs", "n_epochs", "n_iter", "n_steps"),
+    "tol": ("eps", "gap", "min_grad_norm", "n_iter_without_progress"),
+    "radius": ("disconnection_distance", "eps", "epsilon"),
+    "callback": ("callbacks", "callbacks_every_iters"),
+    "verbose": ("tqdm_kwds",),
+    "n_jobs": ("num_threads",),
+    "random_state": ("random_seed", "seed"),
+    "init": ("initialization",),
+    "learning_rate": ("learning_rate_init",),
+    "weight": ("lam",),
+    "weight_decay": ("alpha",),
+    "reg": ("regularization", "ridge"),
+    "min_variance": ("reg_covar",),
+    "gamma": ("bandwidth", "kernel_bandwidth", "sigma", "slope"),
+    "bandwidth": ("epsilon", "gamma", "sigma"),
+    "coef0": ("offset",),
+    "laplacian": ("normalized_laplacian",),
+    "repulsion": ("forces", "method", "negative_gradient_method"),
+    "accuracy": ("angle", "theta"),
+    "early_exaggeration_iter": ("early_steps",),
+    "late_exaggeration": ("exaggeration",),
+    "late_exaggeration_iter": ("late_steps",),
 }
-"""Their word, and ours in the order of preference: the first that the estimator has is named."""
+"""Our word, and theirs. Of several of ours, the first that an estimator has is named."""
 
 CONVERSIONS = {
     ("bandwidth", "gamma"): "gamma = 1 / (2 * bandwidth**2)",
@@ -75,39 +49,32 @@ CONVERSIONS = {
     ("p", "metric_params"): "metric='minkowski', metric_params={'p': p}",
 }
 """Their word and ours where the value changes too, and how."""
-
 _SOLVERS = "eigensolvers are chosen by the size of the problem"
 
-NOT_NEEDED = {
-    "angular_rp_forest": "the search suits the metric by itself",
-    "arpack_options": _SOLVERS,
-    "copy_X": "X is never written into",
-    "drop_first": "the constant eigenvector is always left out; its eigenvalue is in spectrum_.dropped",
-    "eigen_solver": _SOLVERS,
-    "eigen_tol": "eigenpairs are computed to rounding and their residuals reported in spectrum_",
-    "final_momentum": "momentum is set by the phase and restarts where it leads uphill",
-    "fit_inverse_transform": "inverse_transform is always there where a way back exists",
-    "hessian_tol": _SOLVERS,
-    "initial_momentum": "momentum is set by the phase and restarts where it leads uphill",
-    "ints_in_interval": "the mesh of the FFT follows from accuracy",
-    "iterated_power": _SOLVERS,
-    "kernel_params": "pass a function as kernel",
-    "low_memory": "memory is bounded by itself and reported in diagnostics_",
-    "max_grad_norm": "a step is bounded by itself",
-    "max_step_norm": "a step is bounded by itself",
-    "metric_mds": "MDS is metric, NonmetricMDS is not",
-    "min_num_intervals": "the mesh of the FFT follows from accuracy",
-    "modified_tol": _SOLVERS,
-    "n_interpolation_points": "the mesh of the FFT follows from accuracy",
-    "normalized_stress": "stress_ is the stress; diagnostics_ has the normalized one and Kruskal's stress_1",
-    "output_dens": "the log radii of UMAP(densmap=True) are in rad_orig_ and rad_emb_",
-    "output_metric": "layouts are Euclidean",
-    "path_method": "shortest paths are found by the way that suits the size of the graph",
-    "precomputed_knn": "pass the graph itself as X, sparse with metric='precomputed', or a NeighborGraph",
-    "remove_zero_eig": "components that the data do not have are columns of zeros",
-    "transform_queue_size": "neighbors of new points are searched for as those of the fit were",
-    "transform_seed": "random_state seeds transform too",
+_REASONS: dict[str, tuple[str, ...]] = {
+    "the search suits the metric by itself": ("angular_rp_forest",),
+    _SOLVERS: ("arpack_options", "eigen_solver", "hessian_tol", "iterated_power", "modified_tol"),
+    "X is never written into": ("copy_X",),
+    "the constant eigenvector is always left out; its eigenvalue is in spectrum_.dropped": ("drop_first",),
+    "eigenpairs are computed to rounding and their residuals reported in spectrum_": ("eigen_tol",),
+    "momentum is set by the phase and restarts where it leads uphill": ("final_momentum", "initial_momentum"),
+    "inverse_transform is always there where a way back exists": ("fit_inverse_transform",),
+    "the mesh of the FFT follows from accuracy": ("ints_in_interval", "min_num_intervals", "n_interpolation_points"),
+    "pass a function as kernel": ("kernel_params",),
+    "memory is bounded by itself and reported in diagnostics_": ("low_memory",),
+    "a step is bounded by itself": ("max_grad_norm", "max_step_norm"),
+    "MDS is metric, NonmetricMDS is not": ("metric_mds",),
+    "stress_ is the stress; diagnostics_ has the normalized one and Kruskal's stress_1": ("normalized_stress",),
+    "the log radii of UMAP(densmap=True) are in rad_orig_ and rad_emb_": ("output_dens",),
+    "layouts are Euclidean": ("output_metric",),
+    "shortest paths are found by the way that suits the size of the graph": ("path_method",),
+    "pass the graph itself as X, sparse with metric='precomputed', or a NeighborGraph": ("precomputed_knn",),
+    "components that the data do not have are columns of zeros": ("remove_zero_eig",),
+    "neighbors of new points are searched for as those of the fit were": ("transform_queue_size",),
+    "random_state seeds transform too": ("transform_seed",),
+    "lengths belong to the graph: fit neighborhood_graph(X, edge_lengths=...)": ("edge_lengths",),
 }
+NOT_NEEDED = {word: why for why, words in _REASONS.items() for word in words}
 """Words for which there is no parameter here, and why."""
 
 NOT_NEEDED_BY = {
@@ -130,16 +97,20 @@ NOT_NEEDED_BY = {
 """The same for words that other estimators have."""
 
 
+def our_word(name: str, names: Collection[str]) -> str | None:
+    """Return the one of our ``names`` for which other libraries have this name."""
+    return next((ours for ours, theirs in SYNONYMS.items() if name in theirs and ours in names), None)
+
+
 def unknown_parameter(estimator: str, name: str, names: Collection[str]) -> str:
-    """Return the sentence that refuses a parameter: our word for it, the nearest one, or all of them."""
+    """Return the error message for an unknown parameter: our word for it, the closest one, or all of them."""
     why = {**NOT_NEEDED, **NOT_NEEDED_BY.get(estimator, {})}.get(name)
     if why is not None:
         return f"{estimator} has no parameter {name!r}: {why}."
-    ours = next((word for word in OUR_NAMES.get(name, ()) if word in names), None)
+    ours = our_word(name, names)
     if ours is not None:
         conversion = f", {CONVERSIONS[name, ours]}" if (name, ours) in CONVERSIONS else ""
         return f"{estimator} has no parameter {name!r}; here it is {ours!r}{conversion}."
-    near = get_close_matches(name, names, 1)
-    if near:
-        return f"{estimator} has no parameter {name!r}; did you mean {near[0]!r}?"
+    if close := get_close_matches(name, names, 1):
+        return f"{estimator} has no parameter {name!r}; did you mean {close[0]!r}?"
     return f"{estimator} has no parameter {name!r}; it has {', '.join(sorted(names))}."

@@ -25,7 +25,12 @@ RADIUS_TEXT = (
 SYMMETRY_TEXT = (
     'Whether an edge of the graph needs one of its ends to list the other as a neighbor ("or"), or both ("and").'
 )
-PATCH_NEIGHBORS_TEXT = 'Number of neighbors of each point in the graph; "auto" is 6, unless a radius is given.'
+SEARCH_METRIC_TEXT = "Metric of the neighbor search: a name of scikit-learn or a function of two rows."
+
+CHART_TEXT = (
+    "Local coordinates: principal components corrected for curvature to arc length; principal components; or classical "
+    "scaling of geodesic distances inside the patch."
+)
 
 TARGET_METRIC_TEXT = (
     "What ``y`` holds, if it is given: classes, or numbers whose differences matter. -1, NaN and None mark unknown "
@@ -71,13 +76,11 @@ GAMMA_TEXT = (
 )
 DEGREE_TEXT = "Degree p of the poly kernel."
 COEF0_TEXT = "Constant c of the poly and sigmoid kernels."
-
 CONSTRAINTS_TEXT = 'Whether distances between neighbors are kept ("equal"), or only not exceeded ("at most").'
 SLACK_TEXT = "Relative slack of the kept squared distances; a larger one makes the program faster to solve."
 GAP_TEXT = (
     "Relative gap, proven by the dual, at which the optimization stops; the certificate states whether it was reached."
 )
-
 N_CLUSTERS_TEXT = "Number of clusters; there are fewer if fewer already leave no error."
 STARTS_TEXT = "Number of random starts, of which the best is kept."
 STEPS_TEXT = "Maximum number of iterations per start."
@@ -98,10 +101,5 @@ DOF_TEXT = (
     r"Degrees of freedom :math:`\nu` of the layout's kernel: below 1 clusters tighten and fine structure shows, above "
     "1 they spread; infinity would be `SymmetricSNE`."
 )
-
 ACTIVATION_TEXT = "Activation function of the hidden layers."
 BATCH_SIZE_TEXT = "Number of points in a minibatch."
-BACKEND_TEXT = (
-    "Library for the training. PyTorch must be installed; it uses a GPU if there is one, and the fitted model does not "
-    "need it. Its results are not bit-identical to those of NumPy."
-)

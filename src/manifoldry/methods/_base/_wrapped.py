@@ -17,31 +17,44 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.arrays import validated_coordinates
+from manifoldry._core.chunks import ChunkedData, ChunkSample
+from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import FloatArray, Spectrum
 from manifoldry._core.warnings import warn
-from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks
-from manifoldry.methods._base._advice import NotConvergedWarning, by_dimension, variance_left_over
-from manifoldry.methods._base._estimator import (
-    ClassNamePrefixFeaturesOutMixin,
-    Estimator,
-    TransformerMixin,
-    available_if,
-    validated_places,
-)
+from manifoldry.methods._base._embedder import TransformMixin
+from manifoldry.methods._base._estimator import NotConvergedWarning, as_chunked, available_if
 
 if TYPE_CHECKING:
     from manifoldry._numerics.elbow import Suggestion
 
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """Errors of numpy, scipy and scikit-learn about numbers that overflowed; errors about X itself give its name."""
-
 DEFAULTS = {"n_components": 2, "random_state": 0}
 """Defaults that differ from scikit-learn's: those of all other methods, so that a fit draws a picture and repeats."""
-
 ROW_ATTRIBUTES = {"embedding_", "spectrum_", "diagnostics_", "sampled_rows_", "feature_names_in_"}
 """What a fit keeps of individual rows, or only for messages: maps of new rows do not need it."""
+N_CURVE_DIMENSIONS = 10
+"""Dimensions among which an elbow is searched: more components would not be examined individually."""
+MAX_VARIANCE_ROWS = 2000  # maximum number of rows whose principal components are computed for a suggestion
+
+
+def residual_variance_shares(rows: Any) -> FloatArray:
+    """Return the shares of the variance that 1, 2, ..., 10 principal components leave out, of a sample of the rows."""
+    run = Run(0, 1)
+    chosen = np.sort(run.rng("variance").permutation(rows.shape[0])[:MAX_VARIANCE_ROWS])
+    sample = rows[chosen].astype(float)
+    with one_blas_thread():
+        if issparse(sample):
+            from manifoldry._numerics.scaling import center_gram
+
+            product = center_gram((sample @ sample.T).toarray(), run)
+        else:
+            centered = sample - sample.mean(axis=0)
+            product = centered @ centered.T if centered.shape[1] > len(centered) else centered.T @ centered
+        # All eigenvalues of at most 2,000 rows by LAPACK take no longer than a few by iteration.
+        values = np.maximum(np.linalg.eigvalsh(product)[::-1][:N_CURVE_DIMENSIONS], 0.0)
+    return np.maximum(1.0 - np.cumsum(values) / (np.trace(product) or 1.0), 0.0)
 
 
 def _has_inverse(model: Wrapped) -> bool:
@@ -49,14 +62,13 @@ def _has_inverse(model: Wrapped) -> bool:
     return hasattr(model._wraps, "inverse_transform")
 
 
-class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class Wrapped(TransformMixin):
     """Base of the methods that delegate to a class of scikit-learn: ``class PCA(Wrapped, wraps=decomposition.PCA)``.
 
     Parameters, fitted attributes and further methods are those of scikit-learn. By default there are two components,
     and the seed is 0, which may be a numpy Generator. Results are checked and reported as those of all methods.
     """
 
-    embedding_: FloatArray
     n_components: Any
     random_state: Any
 
@@ -64,7 +76,7 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     _parameter_constraints: ClassVar[dict[str, Any]]
 
     _spans_rows: ClassVar[bool] = True
-    """Whether the components come from the rows: then there are no more than rows or columns."""
+    """Whether the components come from the rows, so that there are at most as many as rows or columns."""
 
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
@@ -82,32 +94,7 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                     setattr(cls, name, _delegated(getattr(wraps, name)))
         super().__init_subclass__(**kwargs)
 
-    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
-        """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
-        chunks = as_blocks(X)
-        if chunks is not None:
-            self._check_output_form()
-            return self.fit(chunks, y).transform(chunks)
-        return self.fit(X, y).embedding_
-
-    def transform(self, X: Any) -> Any:
-        """Return the coordinates of new points.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or chunked data, of shape (n_new, n_features)
-            New points.
-
-        Returns
-        -------
-        ndarray of shape (n_new, n_components)
-            For chunked data and Dask collections the same kind: nothing is computed until they are read.
-        """
-        check_is_fitted(self)
-        chunks = as_blocks(X)
-        if chunks is not None:
-            return self._map_chunks("transform", chunks)
-        rows = self._validated(X, reset=False)
+    def _map_rows(self, rows: Any) -> Any:
         with self._computing():
             return self._transform_rows(self._delegate(), rows)
 
@@ -125,20 +112,12 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self)
-        chunks = as_blocks(X)
+        chunks = as_chunked(X)
         if chunks is not None:
             return self._map_chunks("inverse_transform", chunks)
-        coordinates = validated_places(X, self._n_features_out, sparse=self._takes_sparse)
+        coordinates = validated_coordinates(X, self._n_features_out, sparse=self._accepts_sparse)
         with self._computing():
             return self._delegate().inverse_transform(coordinates)
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension of the data, measured from distances to neighbors, and why.
-
-        It does not depend on the ``n_components`` asked for.
-        """
-        check_is_fitted(self, "diagnostics_")
-        return by_dimension(self.diagnostics_["dimension"])
 
     @property
     def _n_features_out(self) -> int:
@@ -182,14 +161,14 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         # A generator must not be drawn from before scikit-learn does, nor a bad seed be refused in other words.
         return Run(int(seed) if isinstance(seed, (int, np.integer)) and seed >= 0 else 0)
 
-    def _fit_chunks(self, chunks: RowBlocks, y: Any, run: Run) -> Self:  # noqa: ARG002
+    def _fit_chunks(self, chunks: ChunkedData, y: Any, run: Run) -> Self:  # noqa: ARG002
         return super()._fit_chunks(chunks, y, Run(getattr(self, "random_state", 0)))
 
-    def _map_alone(self, method: str) -> Self:  # noqa: ARG002
+    def _strip_for_transform(self, method: str) -> Self:  # noqa: ARG002
         return self._stripped(set(vars(self)) - ROW_ATTRIBUTES)
 
     @property
-    def _takes_sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         return bool(self.__sklearn_tags__().input_tags.sparse)
 
     def __sklearn_tags__(self) -> Any:
@@ -199,7 +178,7 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         check.wrapped_parameters(self)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
-        rows = self._validated_rows(X, reset=reset, sparse=self._takes_sparse)
+        rows = self._validated_rows(X, reset=reset, sparse=self._accepts_sparse)
         if reset:
             check.distinct_points(rows)
             limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
@@ -252,10 +231,10 @@ class Wrapped(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _check_in_memory(self, method: str, X: Any) -> None:
         """Raise an error for chunked data, of which scikit-learn's method would make one array."""
-        if as_blocks(X) is not None:
+        if as_chunked(X) is not None:
             raise ValueError(
                 f"{type(self).__name__}.{method} takes rows in memory; got chunked data: fit and transform take "
-                "them; or pass a sample, manifoldry.row_blocks(X).sample(2000, numpy.random.default_rng(0)).rows."
+                "them; or pass a sample, manifoldry.chunked_data(X).sample(2000, numpy.random.default_rng(0)).rows."
             )
 
     def _no_answer(self) -> ValueError:
@@ -317,7 +296,7 @@ def _delegated(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")
-        if name == "score_samples" and (chunks := as_blocks(X)) is not None:
+        if name == "score_samples" and (chunks := as_chunked(X)) is not None:
             check_is_fitted(self)
             return self._map_chunks(name, chunks)
         self._check_in_memory(name, X)
@@ -369,10 +348,15 @@ class WrappedSpectral(Wrapped):
             images = X @ back - self.mean_ @ back
             self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
         super()._keep(rows, scores, seconds)
-        self.diagnostics_["left_over"] = variance_left_over(rows)
+        self.diagnostics_["left_over"] = residual_variance_shares(rows)
+
+    def _forget_rows(self) -> None:
+        """Remove what a fit has kept of individual rows."""
+        for name in ("embedding_", "spectrum_", "diagnostics_"):
+            self.__dict__.pop(name, None)
 
     def _keep_chunked(
-        self, sample: BlockSample, values: FloatArray, residuals: FloatArray, left_over: FloatArray, run: Run
+        self, sample: ChunkSample, values: FloatArray, residuals: FloatArray, left_over: FloatArray, run: Run
     ) -> None:
         """Set the fitted attributes of a fit to all rows; coordinates and entries of vectors are those of the sample.
 

@@ -9,28 +9,19 @@ import numpy as np
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, Stop, Trace
 
-# Mixtures of Gaussians around affine subspaces, and their E-step.
-#
-# Mixtures of probabilistic PCA and of factor analyzers are one model here. Component :math:`\ell` is the Gaussian
-#
-# .. math:: N(\mu_\ell,\, C_\ell), \qquad
-#           C_\ell = D_\ell^{1/2} [\sigma_\ell^2 I + V_\ell (A_\ell - \sigma_\ell^2 I) V_\ell^T] D_\ell^{1/2}
-#
-# with orthonormal :math:`V_\ell` and diagonal :math:`D_\ell`, :math:`A_\ell \geq \sigma_\ell^2`. Probabilistic PCA has
-# :math:`D = I`; a factor analyzer has :math:`\sigma^2 = 1` and :math:`D = \Psi`. Its inverse and determinant need no
-# matrix larger than the dimension of the subspace (Woodbury).
-
-MAX_BLOCK_COORDINATES = 2**22
-"""Coordinates of new points held at once: 32 MB."""
+MAX_BLOCK_COORDINATES = 2**22  # coordinates of new points held at once: 32 MB
 
 
 @dataclass(frozen=True)
 class Mixture:
-    r"""Gaussians around c affine subspaces of r dimensions.
+    r"""Gaussians :math:`N(\mu_\ell,\, C_\ell)` around c affine subspaces of r dimensions.
 
-    ``bases`` (c, m, r) are the orthonormal :math:`V_\ell`, ``variances`` (c, r) the :math:`A_\ell` along them relative
-    to the ``diagonals`` (c, m) :math:`D_\ell`, and ``noise_variances`` (c,) the :math:`\sigma_\ell^2` in the other
-    directions. The ``dimension`` of the space is m, or more if the points were rotated into the m that they span.
+    .. math:: C_\ell = D_\ell^{1/2} [\sigma_\ell^2 I + V_\ell (A_\ell - \sigma_\ell^2 I) V_\ell^T] D_\ell^{1/2}
+
+    Probabilistic PCA has :math:`D = I`; a factor analyzer has :math:`\sigma^2 = 1` and :math:`D = \Psi`. ``bases``
+    (c, m, r) are the orthonormal :math:`V_\ell`, ``variances`` (c, r) the :math:`A_\ell \geq \sigma_\ell^2`,
+    ``diagonals`` (c, m) the :math:`D_\ell`, and ``noise_variances`` (c,) the :math:`\sigma_\ell^2`. The ``dimension``
+    of the space is m, or more if the points were rotated into the m that they span.
     """
 
     weights: FloatArray
@@ -67,18 +58,14 @@ class Mixture:
 
     def take(self, which: IntArray) -> Mixture:
         """Return the mixture of the components ``which``, weights renormalized."""
+        names = ("means", "bases", "variances", "noise_variances", "diagonals")
         weights = self.weights[which] / self.weights[which].sum()
-        means, bases, variances = self.means[which], self.bases[which], self.variances[which]
-        noise_variances, diagonals = self.noise_variances[which], self.diagonals[which]
-        return Mixture(weights, means, bases, variances, noise_variances, diagonals, self.dimension)
+        return replace(self, weights=weights, **{name: getattr(self, name)[which] for name in names})
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """The result of an E-step: responsibilities (n, c) and log-densities (n,) of the mixture.
-
-    ``coordinates`` (c, r, n) are those of each point along the axes of each component.
-    """
+    """The result of an E-step: responsibilities (n, c), log-densities (n,), coordinates (c, r, n) along the axes."""
 
     responsibilities: FloatArray
     log_densities: FloatArray
@@ -91,10 +78,7 @@ class Posterior:
 
 
 def e_step(Z: FloatArray, squares: FloatArray, mixture: Mixture, along: FloatArray | None = None) -> Posterior:
-    """Return responsibilities and log-densities of points ``Z`` (n, m), given the squares of their entries.
-
-    The coordinates ``along`` the axes are computed unless given.
-    """
+    """Return the posterior of points ``Z`` (n, m), given the squares of their entries; ``along`` are coordinates."""
     precisions = 1.0 / mixture.diagonals
     if along is None:
         along = coordinates(Z, mixture.means, mixture.axes)
@@ -141,17 +125,14 @@ class MaximumPosterior:
             centered = X[lo:hi] - self.center
             return e_step(centered, centered**2, self.mixture)
 
-        found = run.map(block, run.ranges(len(X), MAX_BLOCK_COORDINATES // (c * max(r, 1))), blas=True)
-        densities = np.concatenate([posterior.log_densities for posterior in found])
-        return np.concatenate([posterior.responsibilities for posterior in found]), densities
+        blocks = run.map(block, run.ranges(len(X), MAX_BLOCK_COORDINATES // (c * max(r, 1))), blas=True)
+        densities = np.concatenate([posterior.log_densities for posterior in blocks])
+        return np.concatenate([posterior.responsibilities for posterior in blocks]), densities
 
 
 @dataclass(frozen=True)
 class OrthonormalReduction:
-    """Orthonormal coordinates of the space that the centered points span, and the way back to the features.
-
-    ``varying`` are the features that are not constant; the columns of ``axes``, if not None, span the points in these.
-    """
+    """Coordinates of the space that centered points span: ``varying`` features, or orthonormal ``axes`` in these."""
 
     varying: IntArray
     axes: FloatArray | None
@@ -176,8 +157,8 @@ class OrthonormalReduction:
 
     def reduce(self, centered: FloatArray) -> FloatArray:
         """Return the coordinates (n, m) of centered points (n, d)."""
-        kept = centered[:, self.varying]
-        return kept if self.axes is None else kept @ self.axes
+        features = centered[:, self.varying]
+        return features if self.axes is None else features @ self.axes
 
     def lift(self, mixture: Mixture) -> Mixture:
         """Return a mixture of the reduced coordinates in the space of the features; with ``axes``, D must be I."""
@@ -193,22 +174,15 @@ class OrthonormalReduction:
 
 
 MAX_DENSE_COLUMNS = 16
-"""Number of columns up to which (and up to three times the dimension of the subspaces) the M-step takes eigenvectors of
-whole covariances; with more it improves the present directions, at the cost of two products with the data."""
-MIN_COMPONENT_MASS = 0.5
-"""Sum of responsibilities below which a component may be relocated."""
-MIN_SHAPE_MASS = 1e-9
-"""Sum of responsibilities below which a component keeps its covariance: there is nothing to estimate it from."""
-N_HARD_STEPS = 3
-"""M-steps on the initial hard clusters, by which directions and variances converge."""
+"""Number of columns (or three times the dimension of the subspaces) up to which covariances are decomposed."""
+MIN_COMPONENT_MASS = 0.5  # sum of responsibilities below which a component may be relocated
+MIN_SHAPE_MASS = 1e-9  # sum of responsibilities below which a component keeps its covariance
+N_HARD_STEPS = 3  # M-steps on the initial hard clusters, by which directions and variances converge
 
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """The covariance of the noise: isotropic (probabilistic PCA) or ``diagonal`` (factor analysis).
-
-    Components may have the diagonal in common (``shared``); no variance is below ``min_variance``.
-    """
+    """The covariance of the noise: isotropic (probabilistic PCA), or ``diagonal`` and perhaps ``shared``."""
 
     min_variance: float
     diagonal: bool = False
@@ -234,16 +208,11 @@ class EMResult:
 def m_step(
     Z: FloatArray, squares: FloatArray, mixture: Mixture, posterior: Posterior, noise: NoiseModel
 ) -> tuple[Mixture, FloatArray | None]:
-    r"""Return a mixture whose expected log-likelihood under the ``posterior`` is not below that of ``mixture``.
+    r"""Return a mixture whose expected log-likelihood is not below that of ``mixture``, and coordinates if at hand.
 
-    With it come the points' coordinates along its axes, if they were a by-product.
-
-    Weights and means are the maximizers. With few columns so are directions and variances of probabilistic PCA: the
-    eigenpairs :math:`\lambda_1 \geq \lambda_2 \dots` of the weighted covariance, :math:`\sigma^2` the mean of
-    those after the r-th, or its lower bound if that is larger. With many columns the directions are the best within the
-    span of the old ones and their images under the covariance, which is enough for the likelihood not to fall.
-    Factor analyzers take the best directions for the old :math:`\Psi`, then the best :math:`\Psi` given those and the
-    expected factors.
+    With few columns it is the maximum: eigenpairs of the weighted covariance, and as :math:`\sigma^2` the mean of the
+    eigenvalues after the r-th. With many, the directions are the best within the span of the old ones and their images.
+    Factor analyzers take the best directions for the old :math:`\Psi`, then the best :math:`\Psi`.
     """
     masses = posterior.responsibilities.sum(axis=0)
     live = masses > MIN_SHAPE_MASS
@@ -251,24 +220,20 @@ def m_step(
     means = np.where(live[:, None], shares.T @ Z, mixture.means)
     column_variances = np.maximum(shares.T @ squares - means**2, 0.0)
     values, bases, along = _directions(Z, shares, means, mixture, posterior)
-    found = replace(mixture, weights=masses / len(Z), means=means, bases=bases)
+    better = replace(mixture, weights=masses / len(Z), means=means, bases=bases)
     if noise.diagonal:
-        along = coordinates(Z, means, found.axes) if along is None else along
+        along = coordinates(Z, means, better.axes) if along is None else along
         images = _covariance_products(Z, shares, along, mixture.diagonals)
-        found, along = _factor_analyzers(found, values, images, column_variances, noise), None
+        better, along = _factor_analyzers(better, values, images, column_variances, noise), None
     else:
         discarded = _discarded_variance(values, column_variances.sum(axis=1), mixture.dimension)
         isotropic = np.maximum(discarded, noise.min_variance)
-        found = replace(found, noise_variances=isotropic, variances=np.maximum(values, isotropic[:, None]))
-    return (found, along) if live.all() else (_keep_covariances(mixture, found, live, shared=noise.shared), None)
+        better = replace(better, noise_variances=isotropic, variances=np.maximum(values, isotropic[:, None]))
+    return (better, along) if live.all() else (_keep_covariances(mixture, better, live, shared=noise.shared), None)
 
 
 def fit_mixture(Z: FloatArray, start: Mixture, noise: NoiseModel, max_iter: int, tol: float, run: Run) -> EMResult:
-    """Return the mixture reached from ``start`` once a step gains no more than ``tol`` per dimension and point.
-
-    Components that are the most probable of no point are dropped at the end, and EM starts again with the others; the
-    trace is that of the last EM.
-    """
+    """Return the mixture reached from ``start``; components that are the most probable of no point are dropped."""
     mixture, relocated = start, 0
     while True:
         mixture, posterior, trace, more = _iterate(Z, mixture, noise, max_iter, tol, run)
@@ -282,27 +247,23 @@ def fit_mixture(Z: FloatArray, start: Mixture, noise: NoiseModel, max_iter: int,
 def _iterate(
     Z: FloatArray, mixture: Mixture, noise: NoiseModel, max_iter: int, tol: float, run: Run
 ) -> tuple[Mixture, Posterior, Trace, int]:
-    """Return the mixture after E- and M-steps until convergence, its posterior, the trace, components relocated.
-
-    The likelihood never falls: a step that rounding makes worse is not taken. A component of little mass is relocated,
-    once, to the point of lowest likelihood, if that raises the likelihood.
-    """
+    """Return the mixture after E- and M-steps until convergence, its posterior, the trace, components relocated."""
     squares = Z**2
     posterior, stop = e_step(Z, squares, mixture), Stop.LIMIT
     levels, tried, relocated = [posterior.mean_log_likelihood], np.zeros(len(mixture), dtype=bool), 0
     for _ in range(max_iter):
         better, along = m_step(Z, squares, mixture, posterior, noise)
-        found = e_step(Z, squares, better, along)
-        dead = np.flatnonzero((found.responsibilities.sum(axis=0) < MIN_COMPONENT_MASS) & ~tried)
+        after = e_step(Z, squares, better, along)
+        dead = np.flatnonzero((after.responsibilities.sum(axis=0) < MIN_COMPONENT_MASS) & ~tried)
         if len(dead):
             tried[dead[0]] = True
-            other = _relocate(Z, better, found, int(dead[0]))
+            other = _relocate(Z, better, after, int(dead[0]))
             elsewhere = e_step(Z, squares, other)
-            if elsewhere.mean_log_likelihood > found.mean_log_likelihood:
-                better, found, relocated = other, elsewhere, relocated + 1
-        gain = found.mean_log_likelihood - levels[-1]
-        if gain >= 0:
-            mixture, posterior = better, found
+            if elsewhere.mean_log_likelihood > after.mean_log_likelihood:
+                better, after, relocated = other, elsewhere, relocated + 1
+        gain = after.mean_log_likelihood - levels[-1]
+        if gain >= 0:  # a step that rounding makes worse is not taken
+            mixture, posterior = better, after
         levels.append(posterior.mean_log_likelihood)
         stop = Stop.CONVERGED if gain <= tol * mixture.dimension else Stop.ASKED if run.stopped else Stop.LIMIT
         if stop is not Stop.LIMIT:
@@ -343,11 +304,7 @@ def _covariance_products(Z: FloatArray, shares: FloatArray, along: FloatArray, d
 def _directions(
     Z: FloatArray, shares: FloatArray, means: FloatArray, mixture: Mixture, posterior: Posterior
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return leading eigenvalues (c, r) and vectors (c, m, r) of the scaled weighted covariances.
-
-    With many columns, return the Ritz pairs in the span of the old directions and their images, and the points'
-    coordinates (c, r, n) along them.
-    """
+    """Return leading eigenvalues (c, r) and vectors (c, m, r) of the covariances: with many columns, Ritz pairs."""
     _, m, r = mixture.bases.shape
     if m <= max(MAX_DENSE_COLUMNS, 3 * r):
         # The mean need be taken off one factor only: the weighted sum of the other is then zero.
@@ -372,46 +329,38 @@ def _discarded_variance(values: FloatArray, totals: FloatArray, dimension: int) 
     """Return the mean variance outside the leading directions; directions with less than that count as outside."""
     r = min(values.shape[1], dimension - 1)  # with all dimensions the smallest variance is the noise
     values = values[:, :r]
-    kept = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
-    rest = np.maximum(totals[:, None] - kept, 0.0) / (dimension - np.arange(r + 1))
+    leading = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+    rest = np.maximum(totals[:, None] - leading, 0.0) / (dimension - np.arange(r + 1))
     enough = np.concatenate([np.ones((len(values), 1), dtype=bool), values >= rest[:, 1:]], axis=1)
     last = r - np.argmax(enough[:, ::-1], axis=1)
     return np.take_along_axis(rest, last[:, None], axis=1)[:, 0]
 
 
 def _factor_analyzers(
-    found: Mixture, values: FloatArray, images: FloatArray, column_variances: FloatArray, noise: NoiseModel
+    mixture: Mixture, values: FloatArray, images: FloatArray, column_variances: FloatArray, noise: NoiseModel
 ) -> Mixture:
     r"""Return the factor analyzers with the new directions and, from the expected factors, the new :math:`\Psi`.
 
-    In coordinates scaled by the old :math:`\Psi` the loadings are :math:`V (A - I)^{1/2}`; there the second moments
-    of the expected factors are I, and the expected squared residuals of column j are
+    In coordinates scaled by the old :math:`\Psi` the expected squared residuals of column j are
     :math:`S_{jj} - 2 \sum_i V_{ji} (1 - 1/A_i) (S V)_{ji} + \sum_i V_{ji}^2 (A_i - 1)`.
     """
     variances = np.maximum(values, 1.0)
-    explained = 2.0 * (1.0 - 1.0 / variances)[:, None, :] * images - (variances - 1.0)[:, None, :] * found.bases
-    residuals = column_variances - found.diagonals * np.einsum("cmr,cmr->cm", found.bases, explained)
+    explained = 2.0 * (1.0 - 1.0 / variances)[:, None, :] * images - (variances - 1.0)[:, None, :] * mixture.bases
+    residuals = column_variances - mixture.diagonals * np.einsum("cmr,cmr->cm", mixture.bases, explained)
     if noise.shared:
-        residuals = np.tile(found.weights @ residuals, (len(found), 1))
+        residuals = np.tile(mixture.weights @ residuals, (len(mixture), 1))
     diagonals = np.maximum(residuals, noise.min_variance)
-    loadings = found.bases * np.sqrt(found.diagonals / diagonals)[:, :, None] * np.sqrt(variances - 1.0)[:, None, :]
+    loadings = mixture.bases * np.sqrt(mixture.diagonals / diagonals)[:, :, None] * np.sqrt(variances - 1.0)[:, None, :]
     bases, singular, _ = np.linalg.svd(loadings, full_matrices=False)
-    return replace(found, bases=bases, variances=1.0 + singular**2, diagonals=diagonals)
+    return replace(mixture, bases=bases, variances=1.0 + singular**2, diagonals=diagonals)
 
 
 def _keep_covariances(old: Mixture, new: Mixture, live: FloatArray, *, shared: bool) -> Mixture:
     """Return the new mixture with the old covariances of the components that are not ``live``."""
-
-    def chosen(after: FloatArray, before: FloatArray) -> FloatArray:
-        return np.where(live.reshape(-1, *[1] * (after.ndim - 1)), after, before)
-
-    return replace(
-        new,
-        bases=chosen(new.bases, old.bases),
-        variances=chosen(new.variances, old.variances),
-        noise_variances=chosen(new.noise_variances, old.noise_variances),
-        diagonals=new.diagonals if shared else chosen(new.diagonals, old.diagonals),
-    )
+    names = ("bases", "variances", "noise_variances", *(() if shared else ("diagonals",)))
+    pairs = {name: (getattr(new, name), getattr(old, name)) for name in names}
+    chosen = {name: np.where(live.reshape(-1, *[1] * (a.ndim - 1)), a, b) for name, (a, b) in pairs.items()}
+    return replace(new, **chosen)
 
 
 def _relocate(Z: FloatArray, mixture: Mixture, posterior: Posterior, dead: int) -> Mixture:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,42 +12,12 @@ from numpy.typing import NDArray
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._geodesics import CompactGraph, geodesic_lengths
-from manifoldry.graph._operations import components, connect
+from manifoldry.graph._operations import component_labels, components, connect
 from manifoldry.methods.clusters._subspaces import grouped
 
 BoolArray = NDArray[np.bool_]
 
-MAX_PRECOMPUTED_POINTS = 10_000
-"""Number of points up to which all geodesic distances are kept: 800 MB there."""
-
-
-class MedoidSearch(Protocol):
-    """The medoid step of one start; it may keep bounds or sums from one call to the next."""
-
-    def __call__(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray, beside: FloatArray | None = None
-    ) -> tuple[IntArray, FloatArray]:
-        """Return medoids and rows in which each stale cluster has the best of its members, or its present medoid.
-
-        The best has the least sum of squared distances to the members; the present medoid stays unless one is better.
-        ``rows`` (c, n), which may be overwritten, are the squared distances from the medoids to all points. ``beside``
-        (n,) is what each point costs besides, in the same unit: where the distance alone costs more than the point
-        does in its own cluster, a row may be infinite.
-        """
-
-
-class Geodesics(Protocol):
-    """Squared geodesic distances between points, infinite between components."""
-
-    @property
-    def component(self) -> IntArray:
-        """The connected component of each point, shape (n,)."""
-
-    def rows(self, points: IntArray) -> FloatArray:
-        """Return the squared distances from ``points`` to all points, shape (m, n)."""
-
-    def search(self) -> MedoidSearch:
-        """Return a new medoid search."""
+MAX_PRECOMPUTED_POINTS = 10_000  # number of points up to which all geodesic distances are kept: 800 MB there
 
 
 @dataclass(frozen=True)
@@ -58,15 +28,15 @@ class PrecomputedGeodesics:
     component: IntArray
 
     def rows(self, points: IntArray) -> FloatArray:
-        """Return the squared distances from ``points`` to all points, shape (m, n)."""
+        """Return the squared distances from ``points`` to all points, shape (m, n), infinite between components."""
         return np.where(self.component[points][:, None] == self.component, self.squares[points], np.inf)
 
-    def search(self) -> MedoidSearch:
-        """Return a new medoid search."""
-        return _PrecomputedMedoidSearch(self)
+    def search(self) -> PrecomputedMedoidSearch:
+        """Return the medoid steps of one start."""
+        return PrecomputedMedoidSearch(self)
 
 
-class _PrecomputedMedoidSearch:
+class PrecomputedMedoidSearch:
     """Sums of squared distances from every point to every cluster, updated by the points that changed cluster."""
 
     def __init__(self, geodesics: PrecomputedGeodesics) -> None:
@@ -80,20 +50,21 @@ class _PrecomputedMedoidSearch:
         medoids: IntArray,
         rows: FloatArray,
         stale: BoolArray,
-        beside: FloatArray | None = None,  # noqa: ARG002
+        other_costs: FloatArray | None = None,  # noqa: ARG002
     ) -> tuple[IntArray, FloatArray]:
+        """Return medoids and rows as `BoundedMedoidSearch` does."""
         if not stale.any():
             return medoids, rows
         self._update(labels, len(medoids))
         which = np.flatnonzero(stale)
         sums = self.sums[which]
         best = np.argmin(np.where(labels == which[:, None], sums, np.inf), axis=1)
-        places = np.arange(len(which))
-        better = sums[places, best] < sums[places, medoids[which]]
-        found = medoids.copy()
-        found[which[better]] = best[better]
+        numbers = np.arange(len(which))
+        better = sums[numbers, best] < sums[numbers, medoids[which]]
+        medoids = medoids.copy()
+        medoids[which[better]] = best[better]
         rows[which[better]] = self.geodesics.rows(best[better])
-        return found, rows
+        return medoids, rows
 
     def _update(self, labels: IntArray, n_clusters: int) -> None:
         if self.labels is None:
@@ -128,27 +99,25 @@ class GeodesicsOnDemand:
         lengths, _ = geodesic_lengths(self.graph, Run(0, self.n_jobs), points)
         return np.square(lengths.astype(np.float64, copy=False))
 
-    def search(self) -> MedoidSearch:
-        """Return a new medoid search."""
+    def search(self) -> BoundedMedoidSearch:
+        """Return the medoid steps of one start."""
         return BoundedMedoidSearch(self.compact)
+
+
+Geodesics = PrecomputedGeodesics | GeodesicsOnDemand
 
 
 def graph_geodesics(
     X: FloatArray, graph: NeighborGraph, n_clusters: int, metric: Any, run: Run
 ) -> tuple[Geodesics, dict[str, Any]]:
-    """Return the geodesics of an undirected graph, and notes: its components, the bridges if it was joined.
-
-    A graph of more components than clusters is joined by shortest bridges first.
-    """
+    """Return the geodesics of a graph, joined if it has more components than clusters, and notes on components."""
     parts = components(graph)
     notes: dict[str, Any] = {"components": len(parts)}
     if len(parts) > n_clusters:
         advice = f"raise n_neighbors, or n_clusters (now {n_clusters})"
         graph, notes["bridges"] = connect(graph, X, parts, metric, advice=advice)
         parts = [np.arange(len(X))]
-    component = np.empty(len(X), dtype=np.int64)
-    for number, members in enumerate(parts):
-        component[members] = number
+    component = component_labels(parts)
     if len(X) > MAX_PRECOMPUTED_POINTS:
         return GeodesicsOnDemand(graph, component, run.n_jobs), notes
     squares, _ = geodesic_lengths(graph, run, at_least=len(X))
@@ -161,32 +130,11 @@ def graph_geodesics(
 # The exact medoid step without all geodesic distances: bounds leave few members to try.
 
 PATIENCE = 1.4
-"""A search from a member ends once its sum exceeds that of the best member this many times. Ended early it costs less
-and bounds less. Millions of points settled with 1.2 and with 2: a roll of 40,000 107 and 73, digits in 50-D (9,000) 61
-and 116."""
-
+"""A search from a member ends once its sum exceeds that of the best member this many times: then it bounds less."""
 REACH_SLACK = 1.2
 """How much farther than needed now distances from a medoid are computed: costs may grow before it moves again."""
 
 
-@dataclass
-class _Work:
-    """Arrays that the compiled searches use and leave as they found them."""
-
-    distance: FloatArray
-    state: Any
-    lists: Any
-
-    @classmethod
-    def of(cls, n: int) -> _Work:
-        return cls(np.full(n, np.inf), np.zeros(n, dtype=np.uint8), np.empty((3, n), dtype=np.int32))
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        return self.distance, self.state, self.lists
-
-
-@dataclass
 class BoundedMedoidSearch:
     r"""The member with the least sum of squared distances, found as all but a few are ruled out by bounds.
 
@@ -194,46 +142,46 @@ class BoundedMedoidSearch:
     the next. Where points left or joined since, the triangle inequality through the medoid m bounds what they change:
     :math:`|d(x, m) - d(m, p)| \le d(x, p) \le d(x, m) + d(m, p)`.
 
-    ``low`` are the bounds, ``owner`` the cluster each is of (-1 for none), ``reach`` how far the row of each medoid
-    goes, ``needed`` how far it had to go last; ``counts`` are the searches begun and the points they settled.
-
     References: newling2017
     """
 
-    graph: CompactGraph
-    low: FloatArray = field(init=False)
-    owner: IntArray = field(init=False)
-    counts: IntArray = field(init=False)
-    work: _Work = field(init=False)
-    reach: FloatArray = field(init=False)
-    needed: float = np.inf
-
-    def __post_init__(self) -> None:
-        n = len(self.graph.points)
-        self.low, self.owner = np.zeros(n), np.full(n, -1)
-        self.counts = np.zeros(2, dtype=np.int64)
-        self.work = _Work.of(n)
-        self.reach = np.empty(0)
+    def __init__(self, graph: CompactGraph) -> None:
+        n = len(graph.points)
+        self.graph = graph
+        self.low, self.owner = np.zeros(n), np.full(n, -1)  # the bounds, and the cluster each is of (-1 for none)
+        self.reach = np.empty(0)  # how far the row of each medoid goes
+        self.needed = np.inf  # how far the rows had to go last
+        self.counts = np.zeros(2, dtype=np.int64)  # searches begun, points that they settled
+        # Arrays that the compiled searches use and leave as they were.
+        self.work = np.full(n, np.inf), np.zeros(n, dtype=np.uint8), np.empty((3, n), dtype=np.int32)
 
     def __call__(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: Any, beside: FloatArray | None = None
+        self,
+        labels: IntArray,
+        medoids: IntArray,
+        rows: FloatArray,
+        stale: BoolArray,
+        other_costs: FloatArray | None = None,
     ) -> tuple[IntArray, FloatArray]:
-        """Return better medoids and their rows, as a ``MedoidSearch``."""
+        """Return medoids and rows in which each stale cluster has the best of its members, or its present medoid.
+
+        ``rows`` (c, n) are overwritten, and infinite where they alone exceed a point's cost with ``other_costs``.
+        """
         if len(self.reach) != len(medoids):
             self.reach = np.full(len(medoids), np.inf)
-        found, places = medoids.copy(), self.graph.places
+        best_medoids, places = medoids.copy(), self.graph.places
         by_place = labels[self.graph.points]
         groups = grouped(labels, len(medoids))
         for number in np.flatnonzero(stale):
             members = groups[number]
             best = self._best(int(number), members, places[members], by_place, rows[number])
             if best >= 0:
-                found[number] = members[best]
+                best_medoids[number] = members[best]
         # Only now: a point that left one of these clusters may have joined another.
         self.owner[np.isin(self.owner, np.flatnonzero(stale))] = -1
         self.owner = np.where(stale[labels], labels, self.owner)
-        self._renew(labels, found, rows, np.flatnonzero(found != medoids), beside)
-        return found, rows
+        self._renew(labels, best_medoids, rows, np.flatnonzero(best_medoids != medoids), other_costs)
+        return best_medoids, rows
 
     def _best(self, number: int, members: IntArray, places: IntArray, by_place: IntArray, row: FloatArray) -> int:
         from manifoldry._numerics.kernels.medoids import best_member
@@ -244,7 +192,7 @@ class BoundedMedoidSearch:
         low = np.maximum(low, present - 2.0 * arms * arms.sum() + len(members) * arms**2)
         best = best_member(
             *self.graph.arrays, self.graph.width, by_place, number, places, low, present, PATIENCE,
-            *self.work.arrays, self.counts,
+            *self.work, self.counts,
         )  # fmt: skip
         self.low[members] = low
         return int(best)
@@ -254,23 +202,23 @@ class BoundedMedoidSearch:
         former = np.flatnonzero(self.owner == number)
         stayed = self.owner[members] == number
         removed = np.setdiff1d(former, members, assume_unique=True)
-        away, near = np.sqrt(row[removed]), arms[~stayed]
-        if not stayed.any() or np.isinf(away).any():
+        left, joined = np.sqrt(row[removed]), arms[~stayed]
+        if not stayed.any() or np.isinf(left).any():
             return np.zeros(len(members))
-        low = self.low[members] - len(away) * arms**2 - 2.0 * arms * away.sum() - np.square(away).sum()
-        low += len(near) * arms**2 - 2.0 * arms * near.sum() + np.square(near).sum()
+        low = self.low[members] - len(left) * arms**2 - 2.0 * arms * left.sum() - np.square(left).sum()
+        low += len(joined) * arms**2 - 2.0 * arms * joined.sum() + np.square(joined).sum()
         return np.where(stayed, low, 0.0)
 
     def _renew(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, moved: IntArray, beside: FloatArray | None
+        self, labels: IntArray, medoids: IntArray, rows: FloatArray, moved: IntArray, other_costs: FloatArray | None
     ) -> None:
         """Write the rows of medoids that moved, and of those that do not reach all points they could get."""
-        if beside is None:
+        if other_costs is None:
             self._write_rows(labels, medoids, rows, np.union1d(moved, np.flatnonzero(np.isfinite(self.reach))), np.inf)
             return
         self._write_rows(labels, medoids, rows, moved, REACH_SLACK * self.needed)
         # A point does not leave its cluster for one whose medoid alone costs more.
-        self.needed = float(np.sqrt((beside + rows[labels, np.arange(len(labels))]).max()))
+        self.needed = float(np.sqrt((other_costs + rows[labels, np.arange(len(labels))]).max()))
         short = np.flatnonzero(self.reach < self.needed)
         self._write_rows(labels, medoids, rows, short, REACH_SLACK * self.needed)
 
@@ -281,6 +229,6 @@ class BoundedMedoidSearch:
         for number in which:
             squares_within(
                 *self.graph.arrays, self.graph.width, self.graph.places[medoids[number]], reach,
-                by_place, number, sizes[number], self.graph.points, rows[number], *self.work.arrays,
+                by_place, number, sizes[number], self.graph.points, rows[number], *self.work,
             )  # fmt: skip
         self.reach[which] = reach

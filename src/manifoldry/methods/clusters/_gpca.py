@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
-from math import comb
-from typing import Any
+from math import comb, factorial, prod
 
 import numpy as np
 from scipy.linalg import eigh
 
-from manifoldry._core.parameters import NonNegative, PositiveInt, parameter
+from manifoldry._core.parameters import PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.geometry.principal import descending_eigh
-from manifoldry.methods._base._clusterer import Clusterer, Clustering
+from manifoldry.methods._base._clusterer import Clustering
 from manifoldry.methods._base._estimator import estimator
-from manifoldry.methods._base._texts import DECREASE_TEXT, N_CLUSTERS_TEXT, STEPS_TEXT
-from manifoldry.methods.clusters._alternation import Outcome, Problem, alternate, compact, to_clustering
+from manifoldry.methods._base._texts import N_CLUSTERS_TEXT
+from manifoldry.methods.clusters._alternation import AlternatingClusterer, Outcome, Problem, alternate, finished_starts
 
 MAX_MONOMIALS = 2000
-"""Size of the Veronese map that is refused beyond: its eigenproblem takes seconds, and its polynomials follow noise."""
-CONSTANT_AXIS_TOL = 1e-10
-"""Share of the largest variance below which a direction counts as constant."""
+"""Maximum size of the Veronese map: beyond, its eigenproblem takes seconds, and its polynomials follow noise."""
+CONSTANT_AXIS_TOL = 1e-10  # share of the largest variance below which a direction counts as constant
 EXACT_SHARE = 1e-3
 """Ratio of the two least values of polynomials up to which one of them vanishes, and the others do not."""
 
@@ -41,7 +39,7 @@ EXACT_SHARE = 1e-3
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator
-class GPCA(Clusterer):
+class GPCA(AlternatingClusterer):
     r"""Cluster nearly noise-free points on crossing lines, planes or other affine subspaces, by one polynomial.
 
     Generalized principal component analysis finds c affine subspaces as the zeros of a polynomial of degree c:
@@ -59,12 +57,9 @@ class GPCA(Clusterer):
     ----------
     labels_ : ndarray of shape (n_samples,)
         The cluster of each point. ``predict`` returns the same if ``trace_.stop`` is ``CONVERGED`` with ``tol=0``.
-    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
     objective_, objectives_
         Sum of the squared distances to the subspaces, for the projection that was kept and for all.
-    trace_ : Trace
-        The objective after every step of the alternation, of the projection that was kept.
-    localized_, n_nonlocalized_, graph_
+    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_, trace_, localized_, n_nonlocalized_, graph_
     diagnostics_ : dict
         Seconds and memory, the number of ``monomials``, the ``vanishing`` ratio of the two smallest values of
         polynomials (0 without noise), ``advice``.
@@ -85,15 +80,12 @@ class GPCA(Clusterer):
     True
     """
 
-    n_components: PositiveInt = parameter("Dimension of the affine subspaces near which clusters lie.", default=2)
     n_clusters: PositiveInt = parameter(N_CLUSTERS_TEXT, default=2, kw_only=False)
     n_init: PositiveInt = parameter(
         "Number of projections tried, principal components and then random ones, of which the best is kept; one if "
         "the points have at most r + 1 dimensions.",
         default=10,
     )
-    max_iter: PositiveInt = parameter(STEPS_TEXT, default=100)
-    tol: NonNegative = parameter(DECREASE_TEXT, default=0.0)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -106,19 +98,22 @@ class GPCA(Clusterer):
             )
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
-        problem = Problem(compact(X), min(self.n_components, *X.shape), 0.0, None, self.max_iter, self.tol)
-        axes = _principal_coordinates(problem.X)
+        problem = self._problem(X, rho=0.0)
+        # Coordinates along the directions in which the points vary, in units of their largest spread.
+        values, vectors = descending_eigh(problem.X.T @ problem.X / len(X))
+        axes = problem.X @ vectors[:, values > CONSTANT_AXIS_TOL * values[0]] / np.sqrt(values[0])
         width = min(self.n_components + 1, axes.shape[1])
         numbers = range(self.n_init if axes.shape[1] > width else 1)
-        with run.stage("clusters"), run.stoppable():
-            tasks = [(problem, axes, _projection(axes.shape[1], width, number, run)) for number in numbers]
-            done = [found for found in run.map(self._start, tasks, blas=True, stoppable=True) if found is not None]
-            done = done or [self._start(*tasks[0])]
+        tasks = [(problem, axes, _projection(axes.shape[1], width, number, run)) for number in numbers]
+        done = finished_starts(self._start, tasks, run)
         objectives = np.array([outcome.objective for outcome, _ in done])
         outcome, vanishing = done[int(np.argmin(objectives))]
-        found = to_clustering(X, self._rank(X), problem, outcome, objectives, None)
-        notes: dict[str, Any] = {"monomials": n_monomials(self.n_clusters, width + 1), "vanishing": vanishing}
-        return replace(found, notes={**notes, "remarks": _noise_remarks(vanishing)})
+        notes = {
+            "monomials": n_monomials(self.n_clusters, width + 1),
+            "vanishing": vanishing,
+            "remarks": _noise_remarks(vanishing),
+        }
+        return replace(self._to_clustering(X, problem, outcome, objectives), notes=notes)
 
     def _start(self, problem: Problem, axes: FloatArray, projection: FloatArray) -> tuple[Outcome, float]:
         """Return what the alternation makes of the hyperplanes in one projection, and how far a polynomial vanishes."""
@@ -129,13 +124,6 @@ class GPCA(Clusterer):
         _, first, labels = np.unique(nearest, return_index=True, return_inverse=True)
         vanishing = float(np.sqrt(values[0] / values[1])) if len(values) > 1 and values[1] > 0 else 0.0
         return alternate(problem, first, labels), vanishing
-
-
-def _principal_coordinates(centered: FloatArray) -> FloatArray:
-    """Return the coordinates of points along the directions in which they vary, in units of their largest spread."""
-    values, vectors = descending_eigh(centered.T @ centered / len(centered))
-    kept = values > CONSTANT_AXIS_TOL * values[0]
-    return centered @ vectors[:, kept] / np.sqrt(values[0])
 
 
 def _projection(n_axes: int, width: int, number: int, run: Run) -> FloatArray:
@@ -192,17 +180,9 @@ class Form:
 
 
 def all_exponents(degree: int, n_variables: int) -> IntArray:
-    """Return the exponents of all monomials of a degree, shape (M, n_variables).
-
-    Examples
-    --------
-    >>> all_exponents(2, 2).tolist()
-    [[2, 0], [1, 1], [0, 2]]
-    """
-    found = np.zeros((n_monomials(degree, n_variables), n_variables), dtype=np.int64)
-    for row, factors in enumerate(combinations_with_replacement(range(n_variables), degree)):
-        np.add.at(found[row], list(factors), 1)
-    return found
+    """Return the exponents of all monomials of a degree, (M, n_variables): [[2, 0], [1, 1], [0, 2]] of two squared."""
+    factors = np.array(list(combinations_with_replacement(range(n_variables), degree))).reshape(-1, degree)
+    return np.stack([(factors == variable).sum(axis=1) for variable in range(n_variables)], axis=1)
 
 
 def monomials(X: FloatArray, exponents: IntArray) -> FloatArray:
@@ -215,28 +195,20 @@ def monomials(X: FloatArray, exponents: IntArray) -> FloatArray:
 
 
 def vanishing_form(X: FloatArray, degree: int) -> tuple[Form, FloatArray]:
-    r"""Return the form of unit coefficients that is least on points, and the mean squares of all such (M,), ascending.
-
-    Points on c hyperplanes :math:`b_\ell^T x = 0` make :math:`\prod_\ell b_\ell^T x` vanish: with as many points in
-    general position as monomials the form is that product, and one mean square is 0.
-
-    References: vidal2005.
-    """
+    r"""Return the form least on points, :math:`\prod_\ell b_\ell^T x` (vidal2005), and the mean squares of all."""
     exponents = all_exponents(degree, X.shape[1])
     V = monomials(X, exponents)
     # Monomials as they come in the power of a sum have weights for which a rotation of the points changes no value.
-    scale = np.sqrt(np.array([_multinomial(row) for row in exponents]))
+    counts = [factorial(degree) // prod(factorial(power) for power in row) for row in exponents.tolist()]
+    scale = np.sqrt(np.array(counts, dtype=float))
     values, vectors = eigh((scale * V).T @ (scale * V) / len(X))
     return Form(scale * vectors[:, 0], exponents), np.maximum(values, 0.0)
 
 
 def hyperplanes(X: FloatArray, n_planes: int) -> tuple[FloatArray, FloatArray]:
-    r"""Return unit normals (c, n_variables) of hyperplanes through points of unit length, and the values of forms.
+    """Return unit normals (c, n_variables) of hyperplanes through points of unit length, and the values of forms.
 
-    The gradient of the vanishing form at a point of one hyperplane is its normal. Points are selected one by one: where
-    the form is least against its gradient, far from the hyperplanes that were found before.
-
-    References: vidal2005.
+    The normals are gradients of the vanishing form where it is least relative to these, far from earlier hyperplanes.
     """
     form, values = vanishing_form(X, n_planes)
     gradients = form.gradient(X)
@@ -249,11 +221,3 @@ def hyperplanes(X: FloatArray, n_planes: int) -> tuple[FloatArray, FloatArray]:
         normals[plane] = gradients[chosen] / lengths[chosen] if lengths[chosen] > 0 else np.eye(X.shape[1])[0]
         far = far * np.abs(np.einsum("nd,d->n", X, normals[plane]))
     return normals, values
-
-
-def _multinomial(powers: IntArray) -> float:
-    total, left = 1, int(powers.sum())
-    for power in powers.tolist():
-        total *= comb(left, power)
-        left -= power
-    return float(total)

@@ -12,10 +12,10 @@ from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, para
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
-from manifoldry.data._chunked import as_blocks
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
-from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods._base._estimator import as_chunked, estimator, fitted
 from manifoldry.methods._base._texts import STEPS_TEXT
+from manifoldry.methods.clusters._alternation import finished_starts
 from manifoldry.methods.clusters._em import (
     MAX_DENSE_COLUMNS,
     EMResult,
@@ -30,14 +30,18 @@ from manifoldry.methods.clusters._subspaces import AffineSubspaces
 
 @estimator
 class MixtureClusterer(Clusterer):
-    """Parameters of the mixtures, EM from several starts, and the posterior probabilities of new points.
+    r"""Parameters of the mixtures, EM from several starts, and the posterior probabilities of new points.
 
     Attributes
     ----------
+    labels_ : ndarray of shape (n_samples,)
+        The most probable component of each point; ``predict`` returns the same.
     weights_ : ndarray of shape (n_clusters_,)
-        Mixing proportions of the components.
+        Mixing proportions :math:`\pi_\ell`.
     means_ : ndarray of shape (n_clusters_, n_features)
-        Means of the components.
+        Means :math:`\mu_\ell`.
+    subspaces_ : AffineSubspaces
+        The subspaces of the model: means, bases of the spans of the factors, variances along them with the noise.
     log_likelihood_ : float
         Mean log-likelihood of a point.
     reconstruction_errors_ : ndarray of shape (n_samples,)
@@ -54,6 +58,9 @@ class MixtureClusterer(Clusterer):
         Seconds and memory, components moved and dropped, the lower bound of the noise variances.
     """
 
+    n_components: PositiveInt = parameter(
+        "Dimension r of the subspaces; d - 1 or more give full covariances.", default=2
+    )
     n_clusters: PositiveInt = parameter(
         "Number of components; components that are the most probable of no point are dropped.", default=8, kw_only=False
     )
@@ -63,13 +70,8 @@ class MixtureClusterer(Clusterer):
         default=10,
     )
     max_iter: PositiveInt = parameter(STEPS_TEXT, default=200)
-    tol: NonNegative = parameter(
-        "A start ends when an iteration raises the mean log-likelihood of a point by at most this per feature.",
-        default=1e-5,
-    )
-    min_variance: Positive = parameter(
-        "Lower bound of the noise variances, as a share of the mean variance of the features.", default=1e-6
-    )
+    tol: NonNegative = parameter("Increase of the mean log-likelihood per feature at which a start ends.", default=1e-5)
+    min_variance: Positive = parameter("Minimum noise variance, relative to the mean of the features.", default=1e-6)
 
     weights_: FloatArray = fitted()
     means_: FloatArray = fitted()
@@ -97,11 +99,11 @@ class MixtureClusterer(Clusterer):
         return self._probabilities(X, "score_samples")
 
     def _probabilities(self, X: Any, method: str) -> FloatArray:
-        blocks = as_blocks(X)
-        if blocks is not None:
+        chunks = as_chunked(X)
+        if chunks is not None:
             check_is_fitted(self, "labels_")
-            placed: FloatArray = self._map_chunks(method, blocks)
-            return placed
+            mapped: FloatArray = self._map_chunks(method, chunks)
+            return mapped
         points = self._new_points(X)
         posterior, density = cast(MaximumPosterior, self._assign).probabilities(points, self._run())
         return posterior if method == "predict_proba" else density
@@ -146,7 +148,7 @@ class MixtureClusterer(Clusterer):
         )
 
     def _starts(self, Z: FloatArray, dimension: int, noise: NoiseModel, run: Run) -> list[EMResult]:
-        """Return the results of EM from k-means++ seeds, of all starts or of those before a callback asked to stop."""
+        """Return the results of EM from k-means++ seeds."""
         rank = min(self.n_components, dimension)
         entries = len(Z) * self.n_clusters * min(Z.shape[1], max(MAX_DENSE_COLUMNS, 3 * rank))
         at_once = min(run.n_jobs, self.n_init)
@@ -158,10 +160,8 @@ class MixtureClusterer(Clusterer):
             first = initial_mixture(Z, labels, seeds, dimension, rank, noise)
             return fit_mixture(Z, first, noise, self.max_iter, self.tol, run)
 
-        with run.stage("mixtures"), run.stoppable():
-            tasks = [(int(seed),) for seed in run.rng("mixtures").integers(2**31 - 1, size=self.n_init)]
-            results = [result for result in run.map(start, tasks, blas=True, stoppable=True) if result is not None]
-            return results or run.map(start, tasks[:1], blas=True)  # stopped at once: one step of the first start
+        tasks = [(int(seed),) for seed in run.rng("mixtures").integers(2**31 - 1, size=self.n_init)]
+        return finished_starts(start, tasks, run, "mixtures")
 
 
 @register(
@@ -188,25 +188,17 @@ class MPPCA(MixtureClusterer):
     initialized from hard clusters around k-means++ seeds. With many features the eigenvectors are improved and not
     solved for in each step, which has the same fixed points. A rotation of the data rotates the result.
 
-    The likelihood of the trace never falls: noise variances have a lower bound, at which the constrained maximum is
-    taken; a component left with less than half a point is moved to the least likely point only if that raises the
-    likelihood; a component that is the most probable of no point is dropped, and EM and the trace start again.
+    The likelihood of the trace never falls: noise variances have a lower bound; a component left with less than half a
+    point is moved to the least likely point if that raises the likelihood; a component that is the most probable of no
+    point is dropped, and EM starts again.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        The most probable component of each point; ``predict`` returns the same.
-    n_clusters_
-    weights_ : ndarray of shape (n_clusters_,)
-        Mixing proportions :math:`\pi_\ell`.
-    means_ : ndarray of shape (n_clusters_, n_features)
-        Means :math:`\mu_\ell`.
+    labels_
     noise_variances_ : ndarray of shape (n_clusters_,)
         Variances :math:`\sigma_\ell^2`.
-    subspaces_ : AffineSubspaces
-        The subspaces of the model: means, bases of the spans of :math:`W_\ell`, variances along them with the noise.
-    reconstruction_errors_, reconstruction_error_, log_likelihood_, objective_, objectives_, trace_
-    localized_, n_nonlocalized_, graph_, diagnostics_
+    n_clusters_, weights_, means_, subspaces_, log_likelihood_, objective_, objectives_, trace_
+    reconstruction_errors_, reconstruction_error_, localized_, n_nonlocalized_, graph_, diagnostics_
 
     See Also
     --------
@@ -222,10 +214,6 @@ class MPPCA(MixtureClusterer):
     >>> model.predict_proba(roll).shape, bool((model.predict(roll) == model.labels_).all())
     ((500, 8), True)
     """
-
-    n_components: PositiveInt = parameter(
-        "Dimension r of the affine subspaces; with d - 1 or more the covariances are full.", default=2
-    )
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         noise = NoiseModel(self.min_variance * float(X.var(axis=0).mean()))
@@ -259,13 +247,8 @@ class MFA(MixtureClusterer):
     ----------
     noise_variances_ : ndarray of shape (n_features,) or (n_clusters_, n_features)
         The diagonal of :math:`\Psi`, or those of the components.
-    subspaces_ : AffineSubspaces
-        The subspaces of the model: means, bases of the spans of :math:`\Lambda_\ell`, variances along them with the
-        noise.
-    labels_ : ndarray of shape (n_samples,)
-        The most probable component of each point; ``predict`` returns the same.
-    n_clusters_, weights_, means_, log_likelihood_, objective_, objectives_, trace_, reconstruction_errors_
-    reconstruction_error_, localized_, n_nonlocalized_, graph_, diagnostics_
+    labels_, n_clusters_, weights_, means_, subspaces_, log_likelihood_, objective_, objectives_, trace_
+    reconstruction_errors_, reconstruction_error_, localized_, n_nonlocalized_, graph_, diagnostics_
 
     See Also
     --------
@@ -280,12 +263,7 @@ class MFA(MixtureClusterer):
     (3,)
     """
 
-    n_components: PositiveInt = parameter(
-        "Dimension r of the affine subspaces; with d - 1 or more the covariances are full.", default=2
-    )
-    shared_noise: bool = parameter(
-        r"Whether all components share one :math:`\Psi`, as in the paper; otherwise each has its own.", default=True
-    )
+    shared_noise: bool = parameter(r"Whether components share one :math:`\Psi`, as in the paper.", default=True)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         noise = NoiseModel(self.min_variance * float(X.var(axis=0).mean()), diagonal=True, shared=self.shared_noise)

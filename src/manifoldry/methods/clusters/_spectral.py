@@ -17,25 +17,24 @@ from manifoldry._core.csgraph import connected_components
 from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Spectrum
+from manifoldry._core.values import FloatArray, IntArray, Spectrum
 from manifoldry._numerics.eigen import smallest
 from manifoldry._numerics.elbow import MIN_CLUSTER_GAP, MIN_CURVE_SHARE, REASON_WIDTH
 from manifoldry._numerics.extension.affinity import LaplacianNystrom
 from manifoldry._numerics.geometry.affinity import LaplacianKind, bandwidth_notes, edge_affinity, laplacian
-from manifoldry.graph._operations import components, connect, shared_places, symmetrize
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._operations import components, connect, group_means, symmetrize
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import neighbor_graph
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._clusterer import Assign, Clusterer, Clustering
 from manifoldry.methods._base._estimator import estimator, fitted
-from manifoldry.methods._base._texts import BANDWIDTH_TEXT, EDGE_WEIGHTS_TEXT
-from manifoldry.methods.clusters._means import Lloyd, NearestCenter, nearest_used
+from manifoldry.methods._base._texts import BANDWIDTH_TEXT, EDGE_WEIGHTS_TEXT, SEARCH_METRIC_TEXT
+from manifoldry.methods.clusters._alternation import NearestCenter, kmeans_starts, nearest_used
 from manifoldry.methods.clusters._subspaces import AffineSubspaces
 
 MAX_SUGGESTED_CLUSTERS = 20
 """Clusters up to which n_clusters="auto" looks for a gap: later eigenvalues lie close together."""
-MAX_CLUMP_SHARE = 0.1
-"""Share of the mean size of the clusters below which one is told of as a clump."""
+MAX_CLUMP_SHARE = 0.1  # share of the mean size of the clusters below which a remark calls one a clump
 
 
 @register(
@@ -123,19 +122,16 @@ class SpectralClustering(Clusterer):
         default="symmetric",
     )
     assign_labels: Literal["kmeans", "cluster_qr"] = parameter(
-        "How clusters are formed from the rows of the eigenvectors: k-means or a pivoted QR factorization.",
-        default="kmeans",
+        "How rows of the eigenvectors become clusters: by k-means or a pivoted QR factorization.", default="kmeans"
     )
-    metric: str | Callable[..., Any] = parameter(
-        "Metric of the neighbor search: a name of scikit-learn or a function of two rows.", default="euclidean"
-    )
+    metric: str | Callable[..., Any] = parameter(SEARCH_METRIC_TEXT, default="euclidean")
     n_init: PositiveInt = parameter("Number of starts of k-means.", default=10)
 
     spectrum_: Spectrum = fitted()
     affinity_matrix_: csr_array = fitted()
     bound_: float = fitted()
 
-    _blockwise = BlockFit(n_rows=10_000)
+    _chunk_support = ChunkSupport(n_rows=10_000)
 
     def suggest_n_clusters(self, max_clusters: int = MAX_SUGGESTED_CLUSTERS) -> SuggestedClusters:
         """Return the number of eigenvalues before the last clear gap, why, and whether there is such a gap.
@@ -157,57 +153,55 @@ class SpectralClustering(Clusterer):
         if self.n_clusters != "auto" and len(parts) > self.n_clusters:
             instead = f"raise n_neighbors, or n_clusters (now {self.n_clusters})"
             graph, notes["bridges"] = connect(graph, X, parts, self.metric, advice=instead)
-        affinity, s = edge_affinity(Sample(X, neighbors, graph, index), self.weights, self.bandwidth)
+        affinity, s = edge_affinity(NeighborhoodData(X, neighbors, graph, index), self.weights, self.bandwidth)
         W = affinity.matrix
         count, advice = self._count(W, notes, run)
         spectrum = low_eigenpairs(W, count, self.laplacian, run)
-        V = share_places(spectrum.vectors, graph)
+        V, copies = spectrum.vectors, graph.lengths == 0
+        if copies.any():
+            V = group_means(V, connected_components(graph.with_edges_where(copies).to_sparse(), directed=False)[1])
         rule, labels, cuts = self._divide(V, W, count, run)
         extension = LaplacianNystrom(index, s, 1.0, V, spectrum.values, self.laplacian, affinity.degrees)
-        n_found = int(labels.max()) + 1
+        n_clusters = int(labels.max()) + 1
         return Clustering(
             labels,
-            AffineSubspaces.of_clusters(X, labels, n_found, self._rank(X)),
-            SpectralAssignment(extension, self._unit_rows, rule),
+            AffineSubspaces.of_clusters(X, labels, n_clusters, self._rank(X)),
+            SpectralAssignment(extension, self.laplacian == "symmetric", rule),
             float(cuts.min()),
             cuts,
             graph=graph,
             notes={**notes, **bandwidth_notes(s), "advice": advice, "remarks": _clump_remarks(labels)},
             fitted={
-                "spectrum_": spectrum.head(n_found),
+                "spectrum_": spectrum.head(n_clusters),
                 "affinity_matrix_": W,
-                "bound_": float(np.maximum(spectrum.values - spectrum.residuals, 0.0)[:n_found].sum()),
+                "bound_": float(np.maximum(spectrum.values - spectrum.residuals, 0.0)[:n_clusters].sum()),
             },
         )
-
-    @property
-    def _unit_rows(self) -> bool:
-        return self.laplacian == "symmetric"
 
     def _count(self, W: csr_array, notes: dict[str, Any], run: Run) -> tuple[int, tuple[str, ...]]:
         """Return the number of clusters, and what to say if "auto" found none that stands out."""
         if self.n_clusters != "auto":
             return int(self.n_clusters), ()
-        found = suggest_clusters(*spectral_values(W, MAX_SUGGESTED_CLUSTERS, self.laplacian, run))
-        notes["why"] = found.why
-        if found.clear:
-            return int(found), ()
-        left = "All points are left in one cluster: " if int(found) == 1 else ""
-        return int(found), (f"{left}{found.why} Say how many clusters you want by n_clusters.",)
+        suggested = suggest_clusters(*spectral_values(W, MAX_SUGGESTED_CLUSTERS, self.laplacian, run))
+        notes["why"] = suggested.why
+        if suggested.clear:
+            return int(suggested), ()
+        left = "All points are left in one cluster: " if int(suggested) == 1 else ""
+        return int(suggested), (f"{left}{suggested.why} Say how many clusters you want by n_clusters.",)
 
     def _divide(self, V: FloatArray, W: csr_array, count: int, run: Run) -> tuple[Assign, IntArray, FloatArray]:
         """Return the rule that divides rows of eigenvectors, the labels of all, and the cuts of all starts."""
-        rows = unit_rows(V) if self._unit_rows else V
+        rows = unit_rows(V) if self.laplacian == "symmetric" else V
         rules: list[Assign]
         if self.assign_labels == "cluster_qr":
             with run.stage("clusters"):
                 turned = pivoted_rotation(rows)
                 rules = [LargestCoordinate(turned.rotation[:, np.unique(turned(rows, run))])]
         else:
-            done = Lloyd(count, self.n_init).starts(rows, run)
-            rules = [NearestCenter(means.centers[nearest_used(rows, means.centers)[0]]) for means in done]
+            centers = [means.cluster_centers_ for means in kmeans_starts(rows, count, self.n_init, run)]
+            rules = [NearestCenter(each[nearest_used(rows, each)[0]]) for each in centers]
         labels = [rule(rows, run) for rule in rules]
-        cuts = np.array([cut_value(W, found, self.laplacian) for found in labels])
+        cuts = np.array([cut_value(W, divided, self.laplacian) for divided in labels])
         best = int(np.argmin(cuts))
         return rules[best], labels[best], cuts
 
@@ -227,28 +221,12 @@ def _clump_remarks(labels: IntArray) -> tuple[str, ...]:
 # Cuts of graphs into clusters: their value, the eigenvalues that bound it, and the number these suggest.
 
 LOW_PAIR_TOL = 1e-6
-"""Residual of eigenpairs, relative to the norm: eigenvalues have twice as many digits, and clusters do not need more
-(5,000 images: 0.4 against 2.7 seconds for all digits)."""
-N_NAMED_STEPS = 3
-"""Steps of the eigenvalues that are named where none is clear."""
+"""Residual of eigenpairs, relative to the norm; clusters need no more (5,000 images: 0.4 s, 2.7 for all digits)."""
+N_NAMED_STEPS = 3  # steps of the eigenvalues that are named where none is clear
 
 
 def cut_value(W: csr_array, labels: IntArray, kind: LaplacianKind) -> float:
-    r"""Return the normalized cut of a graph into clusters, or with the unnormalized Laplacian the ratio cut.
-
-    .. math:: \mathrm{Ncut} = \sum_\ell \frac{\mathrm{cut}(A_\ell, \bar A_\ell)}{\mathrm{vol}\, A_\ell}, \qquad
-              \mathrm{RatioCut} = \sum_\ell \frac{\mathrm{cut}(A_\ell, \bar A_\ell)}{|A_\ell|}
-
-    Weights W are symmetric, without loops. Labels from 0 to c - 1 all occur.
-
-    References: shi2000, luxburg2007.
-
-    Examples
-    --------
-    >>> path = csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
-    >>> round(cut_value(path, np.array([0, 0, 1]), "random_walk"), 6)
-    1.333333
-    """
+    """Return the normalized cut of weights W without loops, or the ratio cut ("unnormalized"); all labels occur."""
     rows = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))
     crosses = labels[rows] != labels[W.indices]
     cuts = np.bincount(labels[rows], np.where(crosses, W.data, 0.0))
@@ -259,20 +237,15 @@ def cut_value(W: csr_array, labels: IntArray, kind: LaplacianKind) -> float:
 
 
 def low_eigenpairs(W: csr_array, count: int, kind: LaplacianKind, run: Run) -> Spectrum:
-    r"""Return the ``count`` lowest eigenpairs of a Laplacian, the null vectors of all components among them.
-
-    Those of the random walk, :math:`L v = \lambda D v` with :math:`v^T D v = 1`, are :math:`v = D^{-1/2} u` by the
-    symmetric one, to which the residuals refer. A graph of more components than ``count`` gives as many null vectors as
-    it has components.
-    """
+    """Return the ``count`` lowest eigenpairs of a Laplacian, and at least the null vectors of all components."""
     L = laplacian(W, "symmetric" if kind == "random_walk" else kind)
-    zeros, wanted = np.zeros(L.n_components), count - L.n_components
+    zeros, n_others = np.zeros(L.n_components), count - L.n_components
     spectrum = Spectrum(zeros, L.null, zeros, "smallest", "components")
-    if wanted > 0:
-        found = smallest(L.matrix, wanted, null=L.null, tol=LOW_PAIR_TOL, run=run)
-        values = np.concatenate([zeros, np.maximum(found.values, 0.0)])
-        vectors = np.concatenate([L.null, found.vectors], axis=1)
-        spectrum = Spectrum(values, vectors, np.concatenate([zeros, found.residuals]), "smallest", found.solver)
+    if n_others > 0:
+        others = smallest(L.matrix, n_others, null=L.null, tol=LOW_PAIR_TOL, run=run)
+        values = np.concatenate([zeros, np.maximum(others.values, 0.0)])
+        vectors = np.concatenate([L.null, others.vectors], axis=1)
+        spectrum = Spectrum(values, vectors, np.concatenate([zeros, others.residuals]), "smallest", others.solver)
     if kind == "random_walk":
         return replace(spectrum, vectors=spectrum.vectors / np.sqrt(L.degrees)[:, None])
     return spectrum
@@ -297,12 +270,11 @@ class SuggestedClusters:
         return textwrap.fill(repr(self), REASON_WIDTH)
 
 
-def suggest_clusters(values: FloatArray, n_pieces: int) -> SuggestedClusters:
+def suggest_clusters(values: FloatArray, n_components: int) -> SuggestedClusters:
     """Return how many of the lowest eigenvalues of a Laplacian stand before its last clear gap.
 
     A gap is clear if the next eigenvalue is eight times as large: without clusters they are harmonics, the second of
-    which is four times the first. The zeros of ``n_pieces`` components end with a gap, and finer clusters may follow;
-    without any gap the graph is one cluster.
+    which is four times the first. The zeros of the components end with a gap, and finer clusters may follow.
 
     Examples
     --------
@@ -314,29 +286,28 @@ def suggest_clusters(values: FloatArray, n_pieces: int) -> SuggestedClusters:
     steps = sizes[1:] / sizes[:-1]
     steps[0] = 1.0  # every graph has one eigenvalue 0
     clear = np.flatnonzero(steps >= MIN_CLUSTER_GAP)
-    pieces = f"The graph has {n_pieces} components" if n_pieces > 1 else ""
-    if len(clear) and clear[-1] + 1 > n_pieces:
+    parts = f"The graph has {n_components} components, and " if n_components > 1 else ""
+    if len(clear) and clear[-1] + 1 > n_components:
         c = int(clear[-1]) + 1
-        ratio = (
-            f"Eigenvalue {c + 1} ({sizes[c]:.2g}) is {steps[c - 1]:.3g} times the one before; no later step is clear."
-        )
-        return SuggestedClusters(c, f"{pieces}, and finer clusters. {ratio}" if pieces else ratio, True)
-    if n_pieces > 1:
-        return SuggestedClusters(n_pieces, f"{pieces}, and no clear gap of the eigenvalues divides them further.", True)
+        step = f"Eigenvalue {c + 1} ({sizes[c]:.2g}) is {steps[c - 1]:.3g} times the one before"
+        finer = f"{parts}finer clusters. " if parts else ""
+        return SuggestedClusters(c, f"{finer}{step}; no later step is clear.", True)
+    if parts:
+        why = f"{parts}no clear gap of the eigenvalues divides them further."
+        return SuggestedClusters(n_components, why, True)
     widest = [int(step) + 1 for step in np.argsort(-steps, kind="stable")[:N_NAMED_STEPS] if steps[step] > 1]
     named = ", ".join(f"{c} (by a factor of {steps[c - 1]:.2g})" for c in widest)
-    return SuggestedClusters(
-        1,
+    why = (
         f"No eigenvalue is {MIN_CLUSTER_GAP:.0f} times the one before, as between clusters: the graph hangs together, "
-        "and no number of clusters stands out." + (f" The widest steps are after {named}." if named else ""),
-        False,
+        "and no number of clusters stands out." + (f" The widest steps are after {named}." if named else "")
     )
+    return SuggestedClusters(1, why, False)
 
 
 def spectral_values(W: Any, count: int, kind: LaplacianKind, run: Run) -> tuple[FloatArray, int]:
     """Return at least one eigenvalue more than ``count`` and the components, and the number of components."""
-    n_pieces = int(laplacian(W).n_components)
-    return low_eigenpairs(W, min(max(count, n_pieces) + 1, W.shape[0]), kind, run).values, n_pieces
+    n_components = int(laplacian(W).n_components)
+    return low_eigenpairs(W, min(max(count, n_components) + 1, W.shape[0]), kind, run).values, n_components
 
 
 # From eigenvectors to clusters: k-means of their rows, or a pivoted QR factorization.
@@ -375,21 +346,7 @@ def unit_rows(V: FloatArray) -> FloatArray:
 
 
 def pivoted_rotation(V: FloatArray) -> LargestCoordinate:
-    """Return the rotation that brings c pivotal rows of eigenvectors (n, c) nearest to the axes.
-
-    A pivoted QR factorization of the transpose chooses the rows; the orthogonal factor of their polar decomposition
-    turns them. No start, no iteration.
-
-    References: damle2019.
-    """
+    """Return the rotation (damle2019) that brings c rows of eigenvectors (n, c), the pivots, nearest to the axes."""
     chosen = qr(V.T, mode="r", pivoting=True)[1][: V.shape[1]]
     left, _, right = svd(V[chosen].T, full_matrices=False)
     return LargestCoordinate(left @ right)
-
-
-def share_places(V: FloatArray, graph: NeighborGraph) -> FloatArray:
-    """Return the rows with the mean of all copies of a point, points joined by edges of length 0, in place of each."""
-    copies = graph.lengths == 0
-    if not copies.any():
-        return V
-    return shared_places(V, connected_components(graph.with_only(copies).to_sparse(), directed=False)[1])

@@ -47,23 +47,20 @@ class AffineSubspaces(OneLine):
 
     @classmethod
     def of_clusters(cls, X: FloatArray, labels: IntArray, n_clusters: int, n_components: int) -> AffineSubspaces:
-        """Return the principal subspaces of the clusters of ``X`` (n, d), of ``n_components`` dimensions: PCA of each.
-
-        Every label below ``n_clusters`` must occur, and ``n_components`` must not exceed d.
-        """
+        """Return the PCA of each cluster of ``X`` (n, d); every label must occur, ``n_components`` not exceed d."""
         order = np.argsort(labels, kind="stable")
         sizes = np.bincount(labels, minlength=n_clusters)
         ends = np.cumsum(sizes)
         points = X[order]
         means = np.add.reduceat(points, ends - sizes, axis=0) / sizes[:, None]
         points -= means[labels[order]]
-        pieces = np.split(points, ends[:-1])
+        clusters = np.split(points, ends[:-1])
         if X.shape[1] <= MAX_STACKED_COLUMNS:
-            bases, variances = _stacked_directions(pieces, n_components)
-        else:
-            found = [_leading_directions(piece, n_components) for piece in pieces]
-            bases, variances = (np.stack(parts) for parts in zip(*found, strict=True))
-        return cls(means, bases, variances)
+            values, vectors = descending_eigh(np.stack([cluster.T @ cluster for cluster in clusters]))
+            bases = np.ascontiguousarray(vectors[:, :, :n_components])
+            return cls(means, bases, _positive(values)[:, :n_components] / sizes[:, None])
+        directions = [_leading_directions(cluster, n_components) for cluster in clusters]
+        return cls(means, *(np.stack(parts) for parts in zip(*directions, strict=True)))
 
     def __len__(self) -> int:
         return len(self.means)
@@ -96,17 +93,17 @@ class AffineSubspaces(OneLine):
 
     def coordinates(self, X: FloatArray, labels: IntArray) -> FloatArray:
         r"""Return each point's coordinates :math:`U_\ell^T (x_i - b_\ell)` in the subspace of its label, (n, r)."""
-        found = np.empty((len(X), self.n_components))
+        coordinates = np.empty((len(X), self.n_components))
         for rows, mean, basis in zip(grouped(labels, len(self)), self.means, self.bases, strict=True):
-            found[rows] = (X[rows] - mean) @ basis
-        return found
+            coordinates[rows] = (X[rows] - mean) @ basis
+        return coordinates
 
     def project(self, X: FloatArray, labels: IntArray) -> FloatArray:
         """Return each point's projection onto the subspace of its label, shape (n, d)."""
-        found = np.empty((len(X), self.means.shape[1]))
+        projected = np.empty((len(X), self.means.shape[1]))
         for rows, mean, basis in zip(grouped(labels, len(self)), self.means, self.bases, strict=True):
-            found[rows] = mean + ((X[rows] - mean) @ basis) @ basis.T
-        return found
+            projected[rows] = mean + ((X[rows] - mean) @ basis) @ basis.T
+        return projected
 
     def errors(self, X: FloatArray, labels: IntArray) -> FloatArray:
         """Return each point's squared distance to the subspace of its label, shape (n,), without cancellation."""
@@ -132,24 +129,14 @@ def grouped(labels: IntArray, n_clusters: int) -> list[IntArray]:
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
 
 
-def _stacked_directions(pieces: list[FloatArray], n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Return bases (c, d, r) and variances (c, r) of centered pieces (m, d) at once."""
-    values, vectors = descending_eigh(np.stack([piece.T @ piece for piece in pieces]))
-    sizes = np.array([len(piece) for piece in pieces])
-    return np.ascontiguousarray(vectors[:, :, :n_components]), _positive(values)[:, :n_components] / sizes[:, None]
-
-
 def _positive(values: FloatArray) -> FloatArray:
     """Return descending eigenvalues (..., k) with 0 for those that are rounding."""
     return np.where(values > values.shape[-1] * np.finfo(float).eps * values[..., :1], values, 0.0)
 
 
 def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the ``k`` largest eigenvalues, ascending, and their vectors.
-
-    Not by `solve.eigen`: thousands of small matrices are decomposed in a fit, one per cluster and iteration, and its
-    checks make each 1.2 to 5 times slower (784 columns, 5 pairs: 42 against 12 ms).
-    """
+    """Return the ``k`` largest eigenvalues, ascending, and their vectors."""
+    # Not by `_numerics.eigen`, whose checks make thousands of small problems 1.2 to 5 times slower.
     side = len(matrix)
     if side >= MIN_LANCZOS_SIDE and k * MIN_SIDE_PER_PAIR <= side and matrix.any():
         try:
@@ -160,22 +147,19 @@ def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _leading_directions(centered: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix.
-
-    Unlike `principal_directions` it computes the leading pairs only, and completes the basis.
-    """
+    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix."""
     m, d = centered.shape
     side = min(m, d)
     small = centered.T @ centered if d <= m else centered @ centered.T
-    kept = min(n_components, side)
-    values, vectors = _largest(small, kept)
+    rank = min(n_components, side)
+    values, vectors = _largest(small, rank)
     values, vectors = values[::-1], vectors[:, ::-1]
     variances = np.zeros(n_components)
-    variances[:kept] = _positive(values) / m
+    variances[:rank] = _positive(values) / m
     if d <= m:
         return vectors, variances
     # The images of the Gram matrix's vectors are orthogonal; the factorization gives them unit length, and
     # completes the basis where the points span fewer dimensions.
     images = np.zeros((d, n_components))
-    images[:, :kept] = centered.T @ vectors
+    images[:, :rank] = centered.T @ vectors
     return np.linalg.qr(images)[0], variances

@@ -1,4 +1,4 @@
-"""The principal curve: a smooth curve through the middle of the data, and each point's place along it."""
+"""The principal curve: a smooth curve through the middle of the data, and the position of each point along it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ from manifoldry._numerics.scaling import principal_scaling
 from manifoldry.methods._base import Embedder, estimator, fitted
 from manifoldry.methods._base._texts import MAX_ITER_TEXT
 
-CURVE_BLOCK = 1_000_000
-"""Pairs of points and segments, or of points and knots, held at a time."""
-MIN_WINDOW_POINTS = 5
-"""Minimum number of points that a local line is fitted to: two parameters and something to average."""
+CURVE_BLOCK = 1_000_000  # pairs of points and segments, or of points and knots, in memory at a time
+MIN_WINDOW_POINTS = 5  # minimum number of points that a local line is fitted to
 WINDOW_MARGIN = 1.001
 """Factor by which the window exceeds its farthest point, so that a point alone in it keeps some weight."""
 MIN_WINDOW_SHARE = 1e-6
-"""Minimum width of a window relative to the length of the curve, where many points share one place."""
-KNOT_DISTANCE_TOL = 1e-9
-"""Distance of two knots, relative to the length of the curve, below which they are one."""
-CURVE_VARIANCE_TOL = 1e-28
-"""Mean squared distance, relative to the variance, that is rounding: the curve passes through all points."""
+"""Minimum width of a window relative to the length of the curve, if many points share one position."""
+KNOT_DISTANCE_TOL = 1e-9  # distance of two knots, relative to the length of the curve, below which they are one
+CURVE_VARIANCE_TOL = 1e-28  # mean squared distance, relative to the variance, that is rounding
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Polyline:
     knots: FloatArray
 
     def _check_loaded(self) -> None:
-        """Refuse a curve without an edge."""
+        """Raise an error for a curve without an edge."""
         if len(self.knots) < 2:
             raise ValueError("A curve needs two knots.")
 
@@ -50,7 +46,7 @@ class Polyline:
     def project(self, X: Array, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return, for each row, the arc length of the nearest point of the curve and the distance to it."""
         rows = np.asarray(X, dtype=np.float64)
-        places, away = np.empty(len(rows)), np.empty(len(rows))
+        positions, distances = np.empty(len(rows)), np.empty(len(rows))
         origin = self.knots.mean(axis=0)  # inner products of small vectors keep the digits of small distances
         starts, edges = self.knots[:-1] - origin, np.diff(self.knots, axis=0)
         squares = (edges**2).sum(axis=1)
@@ -65,17 +61,17 @@ class Polyline:
             gap = (starts**2).sum(axis=1) - 2 * x @ starts.T - 2 * share * along + share**2 * squares
             j = gap.argmin(axis=1)
             t = share[np.arange(len(x)), j]
-            away[lo:hi] = np.linalg.norm(x - starts[j] - t[:, None] * edges[j], axis=1)
-            places[lo:hi] = lengths[j] + t * np.sqrt(squares[j])
+            distances[lo:hi] = np.linalg.norm(x - starts[j] - t[:, None] * edges[j], axis=1)
+            positions[lo:hi] = lengths[j] + t * np.sqrt(squares[j])
 
         run.map(block, run.ranges(len(rows), max(1, CURVE_BLOCK // len(edges))), blas=True)
-        return places, away
+        return positions, distances
 
-    def at(self, places: FloatArray) -> FloatArray:
+    def at(self, positions: FloatArray) -> FloatArray:
         """Return the points of the curve at the given arc lengths."""
         lengths = self.lengths
-        j = np.clip(np.searchsorted(lengths, places) - 1, 0, len(lengths) - 2)
-        share = (places - lengths[j]) / (lengths[j + 1] - lengths[j])
+        j = np.clip(np.searchsorted(lengths, positions) - 1, 0, len(lengths) - 2)
+        share = (positions - lengths[j]) / (lengths[j + 1] - lengths[j])
         return self.knots[j] + share[:, None] * (self.knots[j + 1] - self.knots[j])
 
 
@@ -87,7 +83,7 @@ class CurveProjection:
     origin: FloatArray
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         return self.curve.project(dense(X) - self.origin, run)[0][:, None]
 
 
@@ -178,30 +174,32 @@ class PrincipalCurve(Embedder):
         rows = rows - origin  # about it knots are not rounded as the rows are, far from zero
         with run.stage("curve"), run.stoppable():
             curve, trace = self._alternate(rows, run)
-            places, away = curve.project(rows, run)
+            positions, distances = curve.project(rows, run)
         return Embedding(
-            places[:, None],
+            positions[:, None],
             trace=trace,
             extension=CurveProjection(curve, origin),
             inverse=CurvePoint(curve, origin),
-            notes={"distances": away, "length": float(curve.lengths[-1])},
+            notes={"distances": distances, "length": float(curve.lengths[-1])},
             fitted={"curve_": curve.knots + origin},
         )
 
     def _alternate(self, X: FloatArray, run: Run) -> tuple[Polyline, Trace]:
-        """Project and smooth in turn from the principal line on; a step that leads away is not taken."""
-        curve = _principal_line(X, run)
-        places, away = curve.project(X, run)
-        objective = [float((away**2).mean())]
+        """Project and smooth in turn, from the principal line; a curve farther from the points is not taken."""
+        scaling, directions = principal_scaling(X, 1, run)
+        ends = np.array([scaling.coordinates[:, 0].min(), scaling.coordinates[:, 0].max()])
+        curve = Polyline(X.mean(axis=0) + ends[:, None] * directions[:, 0])
+        positions, distances = curve.project(X, run)
+        objective = [float((distances**2).mean())]
         rounding = CURVE_VARIANCE_TOL * float(X.var(axis=0).sum())
         stop = Stop.LIMIT if objective[0] > rounding else Stop.CONVERGED
         while stop is Stop.LIMIT and len(objective) <= self.max_iter:
-            smoothed = smooth(X, places, self.span, self.n_knots, run)
+            smoothed = smooth(X, positions, self.span, self.n_knots, run)
             if len(smoothed.knots) < 2:  # everything was averaged into one point
                 stop = Stop.CONVERGED
                 break
-            places, away = smoothed.project(X, run)
-            objective.append(min(float((away**2).mean()), objective[-1]))
+            positions, distances = smoothed.project(X, run)
+            objective.append(min(float((distances**2).mean()), objective[-1]))
             if objective[-1] < objective[-2]:
                 curve = smoothed
             if objective[-2] - objective[-1] <= self.tol * objective[-2] or objective[-1] <= rounding:
@@ -211,30 +209,22 @@ class PrincipalCurve(Embedder):
         return curve, Trace(np.array(objective), stop)
 
 
-def _principal_line(X: FloatArray, run: Run) -> Polyline:
-    """Return the first principal component between its outermost scores."""
-    scaling, directions = principal_scaling(X, 1, run)
-    scores = scaling.coordinates[:, 0]
-    ends = np.array([scores.min(), scores.max()])
-    return Polyline(X.mean(axis=0) + ends[:, None] * directions[:, 0])
-
-
-def smooth(X: FloatArray, places: FloatArray, span: float, n_knots: int, run: Run) -> Polyline:
-    r"""Return the local lines of ``X`` (n, p) against ``places`` (n,), read off at evenly spread ranks of the places.
+def smooth(X: FloatArray, positions: FloatArray, span: float, n_knots: int, run: Run) -> Polyline:
+    r"""Return the local lines of ``X`` (n, p) against ``positions`` (n,), at evenly spread ranks of these.
 
     With weights w around a knot and moments :math:`S_k = \sum w u^k`, :math:`T_k = \sum w u^k x` of the offsets u, the
     line's value at the knot is :math:`(S_2 T_0 - S_1 T_1) / (S_0 S_2 - S_1^2)`.
     """
-    n = len(places)
+    n = len(positions)
     window = min(n, max(MIN_WINDOW_POINTS, int(np.ceil(span * n)))) - 1
-    at = np.unique(np.quantile(places, np.linspace(0, 1, min(n_knots, n))))
+    at = np.unique(np.quantile(positions, np.linspace(0, 1, min(n_knots, n))))
     knots = np.empty((len(at), X.shape[1]))
     origin = X.mean(axis=0)
     centered = X - origin
-    narrowest = MIN_WINDOW_SHARE * float(np.ptp(places))
+    narrowest = MIN_WINDOW_SHARE * float(np.ptp(positions))
 
     def block(lo: int, hi: int) -> None:
-        offsets = places - at[lo:hi, None]
+        offsets = positions - at[lo:hi, None]
         reach = WINDOW_MARGIN * np.partition(np.abs(offsets), window, axis=1)[:, [window]]
         u = offsets / np.maximum(reach, narrowest)
         weights = np.maximum(1 - np.abs(u) ** 3, 0.0) ** 3

@@ -1,4 +1,4 @@
-"""Factors by other rules than variance, scikit-learn's: common variance, independence, non-negative parts."""
+"""Factors of scikit-learn: common variance, independence, non-negative parts, random projections."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import decomposition, random_projection
 
+from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
-from manifoldry.data._chunked import BlockSample, RowBlocks
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._wrapped import Wrapped
-
-_ONE_SEED = {"n_components": 2, "random_state": 0}
 
 
 @register(
-    family="linear",
     problem="likelihood",
     papers=("barber2012",),
     gives=("transform",),
@@ -29,8 +26,6 @@ _ONE_SEED = {"n_components": 2, "random_state": 0}
     use_when="columns are measured with noise of different strength",
     fails_when="the data is curved or far from Gaussian",
     cost="a decomposition as for PCA per iteration",
-    test_params=_ONE_SEED,
-    wrapped=True,
 )
 class FactorAnalysis(Wrapped, wraps=decomposition.FactorAnalysis):
     r"""Find what columns have in common, if they are measured with noise of different strength.
@@ -89,12 +84,10 @@ class FactorAnalysis(Wrapped, wraps=decomposition.FactorAnalysis):
 
     _unit_range = (1e-4, np.inf)
     _ignores_units = True
-
-    _blockwise = BlockFit(n_rows=100_000)
+    _chunk_support = ChunkSupport(n_rows=100_000)
 
 
 @register(
-    family="linear",
     problem="descent",
     papers=("hyvarinen2000",),
     gives=("transform", "inverse"),
@@ -103,8 +96,7 @@ class FactorAnalysis(Wrapped, wraps=decomposition.FactorAnalysis):
     use_when="signals were mixed linearly and must be separated",
     fails_when="more than one source is Gaussian",
     cost="a decomposition as for PCA, then O(n k^2) per iteration",
-    test_params={**_ONE_SEED, "tol": 1e-3},
-    wrapped=True,
+    test_params={"n_components": 2, "tol": 1e-3},
 )
 class FastICA(Wrapped, wraps=decomposition.FastICA):
     r"""Separate linearly mixed signals into independent sources by the fixed-point iteration of scikit-learn.
@@ -155,7 +147,7 @@ class FastICA(Wrapped, wraps=decomposition.FastICA):
     (300, 2)
     """
 
-    _blockwise = BlockFit(n_rows=100_000)
+    _chunk_support = ChunkSupport(n_rows=100_000)
 
     @property
     def _ignores_units(self) -> bool:
@@ -164,7 +156,6 @@ class FastICA(Wrapped, wraps=decomposition.FastICA):
 
 
 @register(
-    family="linear",
     problem="descent",
     papers=("lee1999", "cichocki2009"),
     gives=("transform", "inverse"),
@@ -173,8 +164,7 @@ class FastICA(Wrapped, wraps=decomposition.FastICA):
     use_when="the data is counts, spectra or images: non-negative, and made of parts that add up",
     fails_when="the data has negative entries, which raise an error",
     cost="O(n p k) per iteration",
-    test_params={**_ONE_SEED, "tol": 1e-6, "max_iter": 5000},
-    wrapped=True,
+    test_params={"n_components": 2, "tol": 1e-6, "max_iter": 5000},
 )
 class NMF(Wrapped, wraps=decomposition.NMF):
     r"""Factor non-negative data into parts that add up, for counts, spectra or images.
@@ -239,8 +229,7 @@ class NMF(Wrapped, wraps=decomposition.NMF):
     """
 
     _unit_range = (1e-6, 10.0)
-
-    _blockwise = BlockFit(n_rows=100_000)
+    _chunk_support = ChunkSupport(n_rows=100_000)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         rows = super()._validated(X, reset=reset)
@@ -282,16 +271,13 @@ class NMF(Wrapped, wraps=decomposition.NMF):
         return delegate.transform(rows.astype(delegate.components_.dtype, copy=False))
 
 
-# Random projections, wrapped from scikit-learn.
-
-
 class WrappedProjection(Wrapped):
     """Base of scikit-learn's projections, which depend on the number of rows and columns alone."""
 
     eps: float
 
     _spans_rows = False
-    _blockwise = BlockFit("whole", sums=False)
+    _chunk_support = ChunkSupport("whole", sums=False)
 
     def _check_components(self, rows: Any) -> None:
         super()._check_components(rows)
@@ -308,10 +294,10 @@ class WrappedProjection(Wrapped):
             )
         return needed
 
-    def _fit_chunked(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+    def _fit_chunked(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> None:
         given: Any = self.n_components
         if given == "auto":
-            self.n_components = self._check_auto(sample.n_rows, blocks.n_features)
+            self.n_components = self._check_auto(sample.n_rows, chunks.n_features)
         try:
             self._fit_points(sample.rows, None, run)
         finally:
@@ -319,7 +305,6 @@ class WrappedProjection(Wrapped):
 
 
 @register(
-    family="linear",
     problem="none",
     papers=("johnson1984", "dasgupta2003"),
     gives=("transform", "inverse"),
@@ -328,8 +313,6 @@ class WrappedProjection(Wrapped):
     use_when="there are many thousand columns and another method must be fast",
     fails_when="only two or three components are kept",
     cost="one product with a p x k matrix",
-    test_params={"n_components": 2, "random_state": 0},
-    wrapped=True,
 )
 class GaussianRandomProjection(WrappedProjection, wraps=random_projection.GaussianRandomProjection):
     r"""Project onto random directions, if many thousand columns make another method slow.
@@ -341,8 +324,7 @@ class GaussianRandomProjection(WrappedProjection, wraps=random_projection.Gaussi
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Dimension of the embedding; "auto" is the number that preserves all distances up to a factor 1 ± eps
-        (scikit-learn's default).
+        Dimension of the embedding; "auto" (scikit-learn's default) preserves all distances up to a factor 1 ± eps.
     eps : float, default=0.1
         Relative error of the distances for ``n_components="auto"``.
     compute_inverse_components : bool, default=False
@@ -375,7 +357,6 @@ class GaussianRandomProjection(WrappedProjection, wraps=random_projection.Gaussi
 
 
 @register(
-    family="linear",
     problem="none",
     papers=("johnson1984", "achlioptas2003", "li2006"),
     gives=("transform", "inverse"),
@@ -384,8 +365,7 @@ class GaussianRandomProjection(WrappedProjection, wraps=random_projection.Gaussi
     use_when="there are many thousand columns, most of them empty",
     fails_when="only two or three components are kept",
     cost="one product with a sparse p x k matrix",
-    test_params={"n_components": 2, "random_state": 0, "density": 1.0},
-    wrapped=True,
+    test_params={"n_components": 2, "density": 1.0},
 )
 class SparseRandomProjection(WrappedProjection, wraps=random_projection.SparseRandomProjection):
     r"""Project onto sparse random directions, if there are many thousand, mostly empty columns.
@@ -396,8 +376,7 @@ class SparseRandomProjection(WrappedProjection, wraps=random_projection.SparseRa
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Dimension of the embedding; "auto" is the number that preserves all distances up to a factor 1 ± eps
-        (scikit-learn's default).
+        Dimension of the embedding; "auto" (scikit-learn's default) preserves all distances up to a factor 1 ± eps.
     density : float or "auto", default="auto"
         Share of non-zero entries of R; "auto" is one over the root of the number of columns.
     eps : float, default=0.1

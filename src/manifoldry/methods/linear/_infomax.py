@@ -12,19 +12,18 @@ from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, Stop, Trace
 from manifoldry._numerics.eigen import column_signs
-from manifoldry._numerics.extension.linear import LinearInverse, LinearMap
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import centered_rows, whitened_rows
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import MAX_ITER_TEXT
+from manifoldry.methods.linear._base import LinearMixin, linear_embedding
 
 GAUSSIAN_ERRORS = 2.5
-"""Standard errors of a Gaussian's kurtosis within which a source counts as one: of a Gaussian in 99 of 100 cases."""
+"""Standard errors of a Gaussian's kurtosis within which a source counts as Gaussian: 99 of 100 Gaussians do."""
 
 
 @register(
-    family="linear",
     problem="likelihood",
     papers=("bell1995", "amari1996", "lee1999b", "ablin2018"),
     gives=("transform", "inverse", "trace"),
@@ -33,10 +32,9 @@ GAUSSIAN_ERRORS = 2.5
     use_when="signals were mixed linearly and must be separated",
     fails_when="more than one source is Gaussian, or rows are few for the number of sources",
     cost="a decomposition as for PCA, then O(n k^2) per iteration, tens of them",
-    test_params={"n_components": 2},
 )
 @estimator
-class InfomaxICA(Embedder):
+class InfomaxICA(LinearMixin, Embedder):
     r"""Separate linearly mixed signals into independent sources, sharp or flat ones alike, by extended Infomax.
 
     .. math:: \max_W \log |\det W| + \sum_k E \log p_k(y_k), \qquad y = W z, \qquad
@@ -50,14 +48,12 @@ class InfomaxICA(Embedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The sources, of mean 0 and variance 1; those first that have the largest part in the variance of the data.
-        Columns of zeros beyond the rank.
+        The sources, of mean 0 and variance 1, by their part in the variance of the data; zeros beyond the rank.
     components_ : ndarray of shape (n_components, n_features)
         The matrix that unmixes: ``embedding_ = (X - mean_) @ components_.T``.
     mixing_ : ndarray of shape (n_features, n_components)
         The matrix that mixes sources to rows.
-    mean_ : ndarray of shape (n_features,)
-        The mean of the rows.
+    mean_
     trace_ : Trace
         Mean log-likelihood of a whitened row after each iteration; falls only where a kind changes.
     diagnostics_ : dict
@@ -70,9 +66,8 @@ class InfomaxICA(Embedder):
 
     Notes
     -----
-    The start is the principal components, so nothing is random. Maximizing the likelihood minimizes the mutual
-    information of the sources as far as the model's densities are theirs: up to a constant the negative likelihood is
-    the mutual information plus the divergences of the sources' true densities from those of the model. It is also the
+    The start is the principal components, so nothing is random. Up to a constant the negative likelihood is the mutual
+    information of the sources plus the divergences of their true densities from those of the model. It is also the
     entropy transmitted by a network of sigmoid units with these densities as slopes, hence the name. Unlike those of
     FastICA, sources are exactly uncorrelated only if that is likeliest.
 
@@ -82,8 +77,8 @@ class InfomaxICA(Embedder):
     >>> from manifoldry import InfomaxICA
     >>> rng = np.random.default_rng(0)
     >>> S = np.column_stack([rng.laplace(size=2000), rng.uniform(-1, 1, 2000)])
-    >>> found = InfomaxICA(n_components=2).fit_transform(S @ [[1.0, 0.5], [-0.3, 1.0]])
-    >>> abs(np.corrcoef(S.T, found.T)[:2, 2:]).max(axis=1).round(2)
+    >>> sources = InfomaxICA(n_components=2).fit_transform(S @ [[1.0, 0.5], [-0.3, 1.0]])
+    >>> abs(np.corrcoef(S.T, sources.T)[:2, 2:]).max(axis=1).round(2)
     array([1., 1.])
     """
 
@@ -93,85 +88,58 @@ class InfomaxICA(Embedder):
         r"The iteration stops when no entry of :math:`I - E\, \varphi(y) y^T` exceeds this.", default=1e-10
     )
 
-    components_: FloatArray = fitted()
     mixing_: FloatArray = fitted()
-    mean_: FloatArray = fitted()
 
-    _invertible = True
-
-    _blockwise = BlockFit(n_rows=100_000)
+    _chunk_support = ChunkSupport(n_rows=100_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         centered, mean = centered_rows(dense(X))
         with run.stage("whitening"):
-            scores, whiten, color = (part[..., : self.n_components] for part in _turned(whitened_rows(centered)))
+            scores, whiten, color = whitened_rows(centered)
+            k = self.n_components
+            scores, whiten, color = scores[:, :k], whiten[:, :k], color[:k].T
         with run.stage("likelihood"), run.stoppable():
-            found, trace = maximize_likelihood(scores, self.max_iter, self.tol, run)
-        sizes, order = _ordered(found, color)
-        unmixing = (found.unmixing / sizes[:, None])[order]
+            optimum, trace = maximize_likelihood(scores, self.max_iter, self.tol, run)
+        sizes = np.sqrt((optimum.rows**2).mean(axis=0))
+        parts = np.linalg.norm(color @ np.linalg.inv(optimum.unmixing), axis=0) * sizes
+        order = np.argsort(-parts, kind="stable")
+        unmixing = (optimum.unmixing / sizes[:, None])[order]
         sources = scores @ unmixing.T
         signs, missing = column_signs(sources), self.n_components - len(order)
         components = np.pad(signs[:, None] * (unmixing @ whiten.T), ((0, missing), (0, 0)))
         mixing = np.pad(color @ np.linalg.inv(unmixing) * signs, ((0, 0), (0, missing)))
-        places = np.pad(sources * signs, ((0, 0), (0, missing)))
-        return Embedding(
-            places,
-            trace=trace,
-            extension=LinearMap(mean, components),
-            inverse=LinearInverse(mean, np.ascontiguousarray(mixing.T)),
-            notes=_notes(sources, found.kinds[order]),
-            fitted={"components_": components, "mixing_": mixing, "mean_": mean},
-        )
-
-
-def _turned(parts: tuple[FloatArray, FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return rows (n, r), the map to them (p, r) and the map back, all with directions in columns."""
-    rows, whiten, color = parts
-    return rows, whiten, color.T
-
-
-def _ordered(found: Sources, color: FloatArray) -> tuple[FloatArray, Any]:
-    """Return the standard deviations of the sources, and their order by variance in the data, largest first."""
-    sizes = np.sqrt((found.rows**2).mean(axis=0))
-    parts = np.linalg.norm(color @ np.linalg.inv(found.unmixing), axis=0) * sizes
-    return sizes, np.argsort(-parts, kind="stable")
+        coordinates = np.pad(sources * signs, ((0, 0), (0, missing)))
+        notes, inverse = _notes(sources, optimum.kinds[order]), np.ascontiguousarray(mixing.T)
+        return linear_embedding(coordinates, mean, components, trace, notes, inverse=inverse, mixing_=mixing)
 
 
 def _notes(sources: FloatArray, kinds: FloatArray) -> dict[str, Any]:
-    """Return kinds and kurtosis, and a sentence where sources look Gaussian and so cannot be told apart."""
+    """Return kinds and kurtosis, and advice if several sources look Gaussian, which cannot be separated."""
     kurtosis = (sources**4).mean(axis=0) - 3
     notes: dict[str, Any] = {"kinds": tuple(int(kind) for kind in kinds), "kurtosis": kurtosis}
     gaussian = np.flatnonzero(np.abs(kurtosis) < GAUSSIAN_ERRORS * np.sqrt(24 / len(sources)))
     if len(gaussian) > 1:
         which = ", ".join(str(k) for k in gaussian[:5])
         notes["advice"] = (
-            f"{len(gaussian)} sources (columns {which}) have a kurtosis that {len(sources):,} rows do not tell from a "
-            "Gaussian's, and Gaussians cannot be told apart: any rotation of these columns is about as good; ask for "
-            "fewer sources, or fit more rows.",
+            f"{len(gaussian)} sources (columns {which}) have a kurtosis that {len(sources):,} rows do not distinguish "
+            "from a Gaussian's, and Gaussians cannot be separated: any rotation of these columns is about as good; "
+            "ask for fewer sources, or fit more rows.",
         )
     return notes
 
-
-# Maximum likelihood of independent sources: extended Infomax, by relative quasi-Newton steps.
 
 LOG_SHARP = 0.619540461179252
 """Log of the integral of exp(-y^2 / 2) / cosh y, by quadrature: the sharp (super-Gaussian) density."""
 LOG_FLAT = 0.5 * np.log(2 * np.pi) + 0.5
 """Log of the integral of exp(-y^2 / 2) cosh y: the flat (sub-Gaussian) one, half of each N(-1, 1) and N(1, 1)."""
-MIN_CURVATURE = 1e-2
-"""Least eigenvalue of the approximate Hessian: where the likelihood is not concave, steps are as for this one."""
-RISE_TOL = 1e-13
-"""Share by which rounding may lower the log-likelihood in a step that is accepted nevertheless."""
-MAX_HALVINGS = 12
-"""Halvings of a step that does not raise the likelihood, after which there is none."""
+MIN_CURVATURE = 1e-2  # minimum eigenvalue of the approximate Hessian, where the likelihood is not concave
+RISE_TOL = 1e-13  # share by which rounding may lower the log-likelihood in an accepted step
+MAX_HALVINGS = 12  # maximum number of halvings of a step that does not raise the likelihood
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where a matrix leads whitened rows: the sources (n, k), their kinds, and the mean log-likelihood of a row.
-
-    Kinds are 1 for sharp (super-Gaussian) sources and -1 for flat (sub-Gaussian) ones.
-    """
+    """The sources (n, k) of an unmixing matrix, their kinds (1 or -1), and the mean log-likelihood of a row."""
 
     unmixing: FloatArray
     rows: FloatArray
@@ -180,7 +148,7 @@ class Sources:
 
     @classmethod
     def of(cls, Z: FloatArray, unmixing: FloatArray, kinds: FloatArray | None = None) -> Sources:
-        """Return the sources of a matrix, with given kinds or those that make its solution a stable one."""
+        """Return the sources of a matrix, with given kinds or those that make its solution stable."""
         y = Z @ unmixing.T
         kinds = stable_kinds(y) if kinds is None else kinds
         size = np.abs(y)
@@ -195,10 +163,8 @@ class Sources:
         return np.asarray(np.eye(len(self.kinds)) - slopes.T @ self.rows / len(self.rows))
 
     def newton(self, gradient: FloatArray) -> FloatArray:
-        r"""Return the step for the Hessian of independent sources, which couples entries ij and ji only.
-
-        Its blocks are :math:`a_{ij} = E \varphi_i'(y_i) E y_j^2` on the diagonal and 1 beside it.
-        """
+        """Return the step for the Hessian of independent sources, which couples entries ij and ji only."""
+        # Its blocks have a_ij = E phi_i'(y_i) E y_j^2 on the diagonal and 1 off it.
         bends = 1 + self.kinds * (1 - np.tanh(self.rows) ** 2)
         squares = self.rows**2
         a = np.outer(bends.mean(axis=0), squares.mean(axis=0))
@@ -218,38 +184,37 @@ def stable_kinds(y: FloatArray) -> FloatArray:
 
 
 def maximize_likelihood(Z: FloatArray, max_iter: int, tol: float, run: Run) -> tuple[Sources, Trace]:
-    """Return the sources of largest likelihood from the whitened rows themselves on, and the trace.
+    """Return the sources of largest likelihood, starting from the whitened rows, and the trace.
 
-    Kinds follow the sources during the first half of the iterations. With kinds given no step lowers the likelihood.
-    The iteration stops when no entry of the relative gradient exceeds ``tol``.
+    Kinds follow the sources in the first half of the iterations. With given kinds no step lowers the likelihood.
     """
-    found = Sources.of(Z, np.eye(Z.shape[1]))
-    heights, stop = [found.height], Stop.LIMIT
+    sources = Sources.of(Z, np.eye(Z.shape[1]))
+    heights, stop = [sources.height], Stop.LIMIT
     for step in range(1, max_iter + 1):
-        gradient = found.gradient()
+        gradient = sources.gradient()
         if np.abs(gradient).max(initial=0.0) <= tol:
             stop = Stop.CONVERGED
             break
-        if not run.step(step, max_iter, f"log-likelihood {found.height:.6g}"):
+        if not run.step(step, max_iter, f"log-likelihood {sources.height:.6g}"):
             stop = Stop.ASKED
             break
-        risen = _climbed(Z, found, (found.newton(gradient), gradient))
+        risen = _climbed(Z, sources, (sources.newton(gradient), gradient))
         if risen is None:
             stop = Stop.CONVERGED
             break
         kinds = stable_kinds(risen.rows)
         changed = step <= max_iter // 2 and not np.array_equal(kinds, risen.kinds)
-        found = Sources.of(Z, risen.unmixing, kinds) if changed else risen
-        heights.append(found.height)
-    return found, Trace(np.array(heights), stop)
+        sources = Sources.of(Z, risen.unmixing, kinds) if changed else risen
+        heights.append(sources.height)
+    return sources, Trace(np.array(heights), stop)
 
 
-def _climbed(Z: FloatArray, found: Sources, ways: tuple[FloatArray, ...]) -> Sources | None:
-    """Return the sources after the longest step that raises the likelihood, along the first way that has one."""
-    identity = np.eye(len(found.kinds))
-    for way in ways:
+def _climbed(Z: FloatArray, sources: Sources, directions: tuple[FloatArray, ...]) -> Sources | None:
+    """Return the sources after the longest step that raises the likelihood, along the first direction with one."""
+    identity = np.eye(len(sources.kinds))
+    for direction in directions:
         for halvings in range(MAX_HALVINGS):
-            trial = Sources.of(Z, (identity + 0.5**halvings * way) @ found.unmixing, found.kinds)
-            if trial.height >= found.height - RISE_TOL * max(1.0, abs(found.height)):
+            trial = Sources.of(Z, (identity + 0.5**halvings * direction) @ sources.unmixing, sources.kinds)
+            if trial.height >= sources.height - RISE_TOL * max(1.0, abs(sources.height)):
                 return trial
     return None

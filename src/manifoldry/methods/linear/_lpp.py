@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry._core.parameters import Fraction, Positive, PositiveInt, PositiveShare, parameter
+from manifoldry._core.parameters import Fraction, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import Embedding, FloatArray
-from manifoldry._numerics.eigen.linear_span import kernel_feature_rows, principal_span
+from manifoldry._core.values import Embedding
+from manifoldry._numerics.eigen.linear_span import FeatureRows, kernel_feature_rows, principal_span
 from manifoldry._numerics.extension.distances import FittedDistances
 from manifoldry._numerics.extension.kernel import Kernel, KernelFunction, KernelName, LocalPreimage
 from manifoldry._numerics.extension.linear import (
@@ -24,28 +24,25 @@ from manifoldry._numerics.extension.linear import (
 )
 from manifoldry._numerics.geometry.affinity import bandwidth_notes, edge_affinity, laplacian
 from manifoldry._numerics.geometry.neighborhoods import dense
-from manifoldry.graph._sample import Sample
-from manifoldry.methods._base import GraphEmbedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._embedder import Metric
+from manifoldry.graph._sample import NeighborhoodData
+from manifoldry.methods._base import GraphEmbedder, estimator
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import (
     BANDWIDTH_TEXT,
     COEF0_TEXT,
     DEGREE_TEXT,
-    DISTANCES_METRIC_TEXT,
     EDGE_WEIGHTS_TEXT,
     GAMMA_TEXT,
     KERNEL_TEXT,
     TARGET_METRIC_TEXT,
     TARGET_WEIGHT_TEXT,
-    VARIANCE_TEXT,
 )
+from manifoldry.methods.linear._base import GraphProjectionMixin, LinearMixin
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
 @register(
-    family="linear",
     problem="eigen",
     papers=("he2003", "belkin2003", "deridder2003", "raducanu2012"),
     gives=_GIVES,
@@ -57,7 +54,7 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
     test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
-class LPP(GraphEmbedder):
+class LPP(LinearMixin, GraphProjectionMixin, GraphEmbedder):
     r"""Project linearly so that neighbors stay close, for streams of new points or readable coordinates.
 
     Locality preserving projections are the linear maps that vary least along the edges of the neighbor graph:
@@ -74,12 +71,10 @@ class LPP(GraphEmbedder):
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         Y with Y'DY = I and Y'LY = diag(eigenvalues).
-    components_ : ndarray of shape (n_components, n_features)
-        The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    components_
     mean_ : ndarray of shape (n_features,)
         The mean weighted by the degrees.
-    spectrum_ : Spectrum
-        Eigenvalues, ascending; the vectors are the projected points.
+    spectrum_
     graph_ : NeighborGraph
         The graph whose edges are kept short.
     diagnostics_ : dict
@@ -92,11 +87,6 @@ class LPP(GraphEmbedder):
     NPP : keeps combinations of neighbors.
     PCA : keeps variance.
 
-    Notes
-    -----
-    With precomputed distances, the map is one of the Euclidean points that have them. With ``disconnected="apart"``
-    every component has a map of its own.
-
     Examples
     --------
     >>> from manifoldry import LPP, datasets
@@ -105,29 +95,26 @@ class LPP(GraphEmbedder):
     (2, 3)
     """
 
-    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
-    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
     weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
     bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
     target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
     target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
-    components_: FloatArray = fitted()
-    mean_: FloatArray = fitted()
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
+        return _least_varying(self, feature_rows(sample, run), sample, n_components, run)
 
-    _invertible = True
 
-    _blockwise = BlockFit(n_rows=50_000)
-
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
-        span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
-        spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
-        return embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s))
+def _least_varying(
+    model: LPP | KernelLPP, rows: FeatureRows, sample: NeighborhoodData, n_components: int, run: Run, **notes: Any
+) -> Embedding:
+    """Return the linear map of rows that varies least along the weighted edges of the neighbor graph."""
+    affinity, s = edge_affinity(sample, model.weights, model.bandwidth)
+    span = principal_span(rows, run, weights=affinity.degrees, variance=model.variance)
+    spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
+    return embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s), **notes)
 
 
 @register(
-    family="linear",
     problem="eigen",
     papers=("he2003", "belkin2003"),
     gives=_GIVES,
@@ -139,7 +126,7 @@ class LPP(GraphEmbedder):
     test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
-class KernelLPP(GraphEmbedder):
+class KernelLPP(GraphProjectionMixin, GraphEmbedder):
     r"""Map points smoothly by a kernel so that neighbors stay close, for a few thousand points.
 
     The maps vary least along the edges of the neighbor graph and are linear in the rows of the kernel:
@@ -147,16 +134,14 @@ class KernelLPP(GraphEmbedder):
     .. math:: y(x) = \sum_i \alpha_i\, k(x, x_i) - b, \qquad K L K \alpha = \lambda\, K D K \alpha ,
 
     solved in the range of the centered kernel, where it is `LPP` of the scores of kernel PCA; b makes the mean
-    weighted by degrees zero, which removes the constant solution. With the linear kernel it is LPP. If the kernel
-    matrix is invertible every function on the points can be represented, and the embedding is that of Laplacian
-    eigenmaps.
+    weighted by degrees zero, which removes the constant solution. With the linear kernel it is LPP. With an invertible
+    kernel matrix, every function on the points can be represented, and the embedding is that of Laplacian eigenmaps.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         Y with Y'DY = I and Y'LY = diag(eigenvalues).
-    spectrum_ : Spectrum
-        Eigenvalues, ascending; the vectors are the projected points.
+    spectrum_
     graph_ : NeighborGraph
         The graph whose edges are kept short.
     diagnostics_ : dict
@@ -183,18 +168,14 @@ class KernelLPP(GraphEmbedder):
     (5, 2)
     """
 
-    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
     kernel: KernelName | KernelFunction = parameter(KERNEL_TEXT, default="rbf")
     gamma: Positive | Literal["auto"] | None = parameter(GAMMA_TEXT, default="auto")
     degree: PositiveInt = parameter(DEGREE_TEXT, default=3)
     coef0: float = parameter(COEF0_TEXT, default=1.0)
-    variance: PositiveShare = parameter(VARIANCE_TEXT, default=1.0)
     weights: Literal["heat", "binary"] = parameter(EDGE_WEIGHTS_TEXT, default="heat")
     bandwidth: Positive | Literal["auto"] = parameter(BANDWIDTH_TEXT, default="auto")
 
-    _invertible = True
-
-    _blockwise = BlockFit(n_rows=2_000)
+    _chunk_support = ChunkSupport(n_rows=2_000)
 
     @property
     def _pairwise(self) -> bool:
@@ -220,19 +201,16 @@ class KernelLPP(GraphEmbedder):
         projection: Any = embedding.extension
         return replace(embedding, extension=replace(projection, features=GramFeatures(norms / 2)))
 
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         features = self._features(sample, run)
         points = sample.X if features.distances.X is None else features.distances.X
         rows = kernel_feature_rows(features(points, run), features, run)
-        affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
-        span = principal_span(rows, run, weights=affinity.degrees, variance=self.variance)
-        spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
-        embedding = embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s), gamma=features.kernel.gamma)
+        embedding = _least_varying(self, rows, sample, n_components, run, gamma=features.kernel.gamma)
         if features.distances.X is None:
             return embedding
         return replace(embedding, inverse=LocalPreimage.of(embedding.coordinates, points))
 
-    def _features(self, sample: Sample, run: Run) -> KernelFeatures:
+    def _features(self, sample: NeighborhoodData, run: Run) -> KernelFeatures:
         """Return the kernel features with an automatic gamma resolved."""
         if sample.X is None or (sample.pairwise and issparse(sample.X)):
             raise ValueError("A kernel needs points or all pairwise distances; got only a graph.")

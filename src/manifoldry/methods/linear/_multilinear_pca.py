@@ -13,15 +13,14 @@ from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, IntArray, Stop, Trace
 from manifoldry._numerics.eigen import column_signs
-from manifoldry._numerics.extension.linear import LinearInverse, LinearMap
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import centered_rows, principal_directions
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
+from manifoldry.methods.linear._base import LinearMixin, linear_embedding
 
 
 @register(
-    family="linear",
     problem="alternation",
     papers=("lu2008",),
     gives=("transform", "inverse", "trace"),
@@ -30,10 +29,9 @@ from manifoldry.methods._base._chunks import BlockFit
     use_when="rows are images or other tensors, and few of them for their many entries",
     fails_when="structure moves over the image, or there are rows enough for PCA",
     cost="O(n p max(shape)) per iteration, of which a few are enough; sum of squares of the shape in memory",
-    test_params={"n_components": 2},
 )
 @estimator
-class MultilinearPCA(Embedder):
+class MultilinearPCA(LinearMixin, Embedder):
     r"""Reduce images or other tensors by a projection of each mode, if there are few rows for PCA.
 
     .. math:: \max_{U_1, \dots, U_M} \sum_i \| (\mathcal X_i - \overline{\mathcal X})
@@ -46,21 +44,19 @@ class MultilinearPCA(Embedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        ``(X - mean_) @ components_.T``, largest variance first; columns of zeros where there are no more directions.
+        ``(X - mean_) @ components_.T``, largest variance first; columns of zeros if there are fewer directions.
     components_ : ndarray of shape (n_components, n_features)
         Orthonormal directions, each the product of one direction of every mode.
     mode_components_ : list of ndarray of shape (shape[m], ranks[m])
         The projections :math:`U_m`.
     core_indices_ : ndarray of shape (number of directions, number of modes)
         Which direction of each mode a coordinate is the product of.
-    mean_ : ndarray of shape (n_features,)
-        The mean of the rows.
+    mean_
     trace_ : Trace
         Share of the scatter in the projected tensors, at the start and after each round; never falling.
     diagnostics_ : dict
         Seconds, ``ranks``, the share of the scatter ``captured`` by the projected tensors and ``kept`` by the
-        coordinates, and ``n_parameters``: the number of entries of all :math:`U_m`; PCA has n_components times
-        n_features.
+        coordinates, and ``n_parameters``: the number of entries of all :math:`U_m`.
 
     See Also
     --------
@@ -69,8 +65,7 @@ class MultilinearPCA(Embedder):
 
     Notes
     -----
-    Nothing is random. The coordinates depend on the shape, so a rotation of the columns changes them, unless it rotates
-    modes.
+    Nothing is random. The coordinates depend on the shape: a rotation of columns changes them, unless it rotates modes.
 
     Examples
     --------
@@ -100,14 +95,10 @@ class MultilinearPCA(Embedder):
         "The iteration stops when the captured share of the scatter rises by less than this.", default=1e-10
     )
 
-    components_: FloatArray = fitted()
-    mean_: FloatArray = fitted()
     mode_components_: list[FloatArray] = fitted()
     core_indices_: IntArray = fitted()
 
-    _invertible = True
-
-    _blockwise = BlockFit(n_rows=20_000)
+    _chunk_support = ChunkSupport(n_rows=20_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -143,28 +134,25 @@ class MultilinearPCA(Embedder):
             start = [directions[:, :rank] for (_, directions), rank in zip(spectra, ranks, strict=True)]
             bases, trace = alternate_modes(tensors, start, self.max_iter, self.tol, run)
         core = projected(tensors, bases)
-        indices, scatter = _strongest(core, self.n_components)
-        components = _products(bases, indices)
-        scores = core.reshape(len(rows), -1)[:, np.ravel_multi_index(tuple(indices.T), core.shape[1:])]
+        scatter = (core**2).sum(axis=0)
+        strongest = np.argsort(-scatter.ravel(), kind="stable")[: self.n_components]
+        indices = np.column_stack(np.unravel_index(strongest, scatter.shape))
+        scores = core.reshape(len(rows), -1)[:, strongest]
         signs, missing = column_signs(scores), self.n_components - len(indices)
-        components = np.pad(signs[:, None] * components, ((0, missing), (0, 0)))
-        total = float((tensors**2).sum())
-        return Embedding(
-            np.pad(scores * signs, ((0, 0), (0, missing))),
-            trace=trace,
-            extension=LinearMap(mean, components),
-            inverse=LinearInverse(mean, components),
-            notes={
-                "ranks": tuple(ranks),
-                "captured": float(trace.objective[-1]),
-                "kept": float(scatter.sum()) / total,
-                "n_parameters": sum(basis.size for basis in bases),
-            },
-            fitted={"components_": components, "mean_": mean, "mode_components_": bases, "core_indices_": indices},
+        components = np.pad(signs[:, None] * _products(bases, indices), ((0, missing), (0, 0)))
+        notes = {
+            "ranks": tuple(ranks),
+            "captured": float(trace.objective[-1]),
+            "kept": float(scatter.ravel()[strongest].sum()) / float((tensors**2).sum()),
+            "n_parameters": sum(basis.size for basis in bases),
+        }
+        coordinates = np.pad(scores * signs, ((0, 0), (0, missing)))
+        return linear_embedding(
+            coordinates, mean, components, trace, notes, mode_components_=bases, core_indices_=indices
         )
 
     def _ranks(self, scatters: list[FloatArray]) -> list[int]:
-        """Return the number of directions of each mode: as asked, or by the share of its scatter, and enough."""
+        """Return the number of directions of each mode: as given, or by the share of its scatter."""
         if self.ranks is not None:
             return [min(rank, len(each)) for rank, each in zip(self.ranks, scatters, strict=True)]
         left = [1.0 - np.cumsum(each) / each.sum() for each in scatters]
@@ -178,20 +166,10 @@ class MultilinearPCA(Embedder):
         return ranks
 
 
-def _strongest(core: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
-    """Return the indices of the core's entries of largest scatter, shape (count, modes), and that scatter."""
-    scatter = (core**2).sum(axis=0)
-    order = np.argsort(-scatter.ravel(), kind="stable")[:count]
-    return np.column_stack(np.unravel_index(order, scatter.shape)), scatter.ravel()[order]
-
-
 def _products(bases: list[FloatArray], indices: IntArray) -> FloatArray:
     """Return the flattened outer products of one column of each basis for every row of indices, shape (count, p)."""
     columns = [basis[:, indices[:, mode]].T for mode, basis in enumerate(bases)]
     return reduce(lambda left, right: (left[:, :, None] * right[:, None, :]).reshape(len(left), -1), columns)
-
-
-# Projections of tensors along each of their modes, by alternation: the captured scatter never falls.
 
 
 def unfolded(tensors: FloatArray, mode: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Principal components, which scikit-learn already does well, wrapped so that they can be chosen and compared."""
+"""Principal components of scikit-learn: PCA, PCA in batches, and PCA with sparse directions."""
 
 from __future__ import annotations
 
@@ -14,28 +14,70 @@ from sklearn import decomposition
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import svd_flip
 
+from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.registry import register
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for, one_blas_thread
+from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import Array, FloatArray
 from manifoldry._core.warnings import EmbeddingWarning, warn
 from manifoldry._numerics.geometry.principal import descending_eigh
-from manifoldry.data._chunked import BlockSample, RowBlocks
-from manifoldry.data._chunked.sampling import RowMoments, merged_moments, row_moments
-from manifoldry.methods._base._advice import N_CURVE_DIMENSIONS, variance_left_over
-from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._wrapped import Wrapped, WrappedSpectral
+from manifoldry.methods._base._chunks import ChunkSupport
+from manifoldry.methods._base._wrapped import N_CURVE_DIMENSIONS, Wrapped, WrappedSpectral, residual_variance_shares
+
+# Count, mean and scatter of chunked data, by the pairwise update of Chan, Golub and LeVeque.
+
+PANEL_COLUMNS = 256  # columns of the scatter that one thread computes at a time, whatever the number of threads
+
+
+@dataclass(frozen=True)
+class RowMoments:
+    """Number of rows, their mean (p,), and the scatter (p, p): the sum of products of centered columns."""
+
+    count: int
+    mean: FloatArray
+    scatter: FloatArray
+
+
+def row_moments(rows: Array, start: int, run: Run) -> RowMoments:  # noqa: ARG001
+    """Return the moments of a chunk of rows, in double precision."""
+    chunk: Any = rows
+    dense = np.array(chunk.toarray() if issparse(rows) else rows, dtype=np.float64)
+    mean = dense.mean(axis=0)
+    dense -= mean
+    p = dense.shape[1]
+    scatter = np.empty((p, p))
+
+    def panel(lo: int, hi: int) -> None:
+        # Only below the diagonal, which is half the work; the rest is mirrored.
+        scatter[lo:hi, :hi] = dense[:, lo:hi].T @ dense[:, :hi]
+        scatter[:lo, lo:hi] = scatter[lo:hi, :lo].T
+
+    run.map(panel, run.ranges(p, PANEL_COLUMNS), blas=True)
+    return RowMoments(len(dense), mean, scatter)
+
+
+def merged_moments(one: RowMoments, other: RowMoments) -> RowMoments:
+    r"""Return the moments of the union of two sets of rows.
+
+    If the means differ by :math:`\delta`, the joint scatter is the sum of both and
+    :math:`\frac{m n}{m + n} \delta \delta^\top`.
+    """
+    count = one.count + other.count
+    difference = other.mean - one.mean
+    scatter = np.multiply.outer(difference, difference * (one.count * (other.count / count)))
+    scatter += one.scatter
+    scatter += other.scatter
+    return RowMoments(count, one.mean + difference * (other.count / count), scatter)
 
 
 @dataclass(frozen=True)
 class BatchUpdate:
-    """Updates scikit-learn's `IncrementalPCA` by the batches of a piece of rows; ``least`` rows are in the last."""
+    """Updates scikit-learn's `IncrementalPCA` by batches of given rows, the last of at least ``least`` rows."""
 
     size: int
     least: int
 
     def __call__(self, model: Any, rows: Array) -> Any:
-        """Return an updated copy: a worker may hold the one that came."""
+        """Return an updated copy: a worker may hold the given one."""
         model = copy(model)
         with one_blas_thread():
             for batch in gen_batches(rows.shape[0], self.size, min_batch_size=self.least):
@@ -43,11 +85,7 @@ class BatchUpdate:
         return model
 
 
-_ONE_SEED = {"n_components": 2, "random_state": 0}
-
-
 @register(
-    family="linear",
     problem="eigen",
     papers=("pearson1901", "tipping1999"),
     gives=("transform", "inverse", "spectrum"),
@@ -56,8 +94,6 @@ _ONE_SEED = {"n_components": 2, "random_state": 0}
     use_when="you take a first look, reduce noise before another method, or need a baseline",
     fails_when="the data is curved, or a few outliers have most of the variance",
     cost="O(n p min(n, p)), less for few components",
-    test_params=_ONE_SEED,
-    wrapped=True,
 )
 class PCA(WrappedSpectral, wraps=decomposition.PCA):
     r"""Project linearly onto the directions of largest variance: the first look at data, and the baseline.
@@ -97,8 +133,7 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores; for chunked data those of the sample. After `partial_fit` there are neither scores nor a spectrum,
-        because the rows are not kept.
+        The scores; for chunked data those of the sample. After `partial_fit` there are neither scores nor spectrum.
     spectrum_ : Spectrum
         Squared singular values of the centered data, with the normalized scores as vectors. For chunked data values and
         residuals are those of all rows, and vectors have the entries of the sample only: their norm is below 1.
@@ -128,18 +163,18 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
     n_samples_: int
     n_components_: int
 
-    _blockwise = BlockFit("whole")
+    _chunk_support = ChunkSupport("whole")
 
-    def _fit_chunked(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+    def _fit_chunked(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> None:
         self._validate_params()
-        p = blocks.n_features
-        levels = (sample.n_rows // blocks.block_rows + 1).bit_length()
+        p = chunks.n_features
+        levels = (sample.n_rows // chunks.chunk_rows + 1).bit_length()
         run.announce("scatter of all columns", 8 * p**2 * (levels + 3), "fit IncrementalPCA, or fewer columns")
         with run.stage("scatter"):
-            moments = blocks.reduce(row_moments, merged_moments, run)
+            moments = chunks.reduce(row_moments, merged_moments, run)
         with run.stage("eigenvectors"), self._computing(), blas_threads_for(p):
             values, vectors = descending_eigh(moments.scatter)
-            self._set_components(moments, values, vectors, blocks.dtype)
+            self._set_components(moments, values, vectors, chunks.dtype)
             residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
         left_over = np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
         self._keep_chunked(sample, values, residuals, left_over, run)
@@ -171,16 +206,12 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
         moments = moments if before is None else merged_moments(before, moments)
         with self._computing(), blas_threads_for(len(moments.mean)):
             self._set_components(moments, *descending_eigh(moments.scatter), dtype)
-        for name in ("embedding_", "spectrum_", "diagnostics_"):
-            self.__dict__.pop(name, None)
+        self._forget_rows()
         self._moments, self._asked = moments, self.n_components
         return self
 
     def _earlier_moments(self) -> RowMoments | None:
-        """Return the moments of the batches so far, None before the first.
-
-        A change of ``n_components`` is an error. A model that was fitted at once has no moments, which is a warning.
-        """
+        """Return the moments of the batches so far; None before the first, with a warning after a `fit`."""
         before: RowMoments | None = self.__dict__.get("_moments")
         if before is None and hasattr(self, "components_"):
             warn(
@@ -205,7 +236,7 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
         n, p = moments.count, len(values)
         variances = values / (n - 1)
         ratios = variances / (variances.sum() or 1.0)
-        k = self._n_kept(variances, ratios, n)
+        k = self._count_components(variances, ratios, n)
         _, turned = svd_flip(None, vectors.T, u_based_decision=False)
         self._fit_svd_solver = "covariance_eigh"
         self.n_samples_, self.n_components_ = n, k
@@ -216,8 +247,8 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
         self.explained_variance_ratio_ = ratios[:k].astype(dtype)
         self.singular_values_ = np.sqrt(values[:k]).astype(dtype)
 
-    def _n_kept(self, variances: FloatArray, ratios: FloatArray, n: int) -> int:
-        """Return the number of components: as asked, of a share of the variance, or of largest likelihood."""
+    def _count_components(self, variances: FloatArray, ratios: FloatArray, n: int) -> int:
+        """Return the number of components: as given, of a share of the variance, or of largest likelihood."""
         if self.n_components == "mle":
             from sklearn.decomposition._pca import _infer_dimension  # the criterion of Minka, under no public name
 
@@ -230,18 +261,15 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
 
 
 def _gram_residuals(scatter: FloatArray, vectors: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the residuals of the pairs of the Gram matrix X X' that belong to pairs (w, v) of the scatter X'X.
-
-    The vector is X w / |X w|, so the residual is |X (X'X w - v w)| over the root of v.
-    """
+    """Return the residuals of the pairs of the Gram matrix X X' that belong to pairs (w, v) of the scatter X'X."""
+    # The vector is X w / |X w|, so the residual is |X (X'X w - v w)| over the root of v.
     values = values[: vectors.shape[1]]
-    away = scatter @ vectors - vectors * values
-    squares = np.maximum(np.einsum("pk,pk->k", away, scatter @ away), 0.0)
+    residuals = scatter @ vectors - vectors * values
+    squares = np.maximum(np.einsum("pk,pk->k", residuals, scatter @ residuals), 0.0)
     return np.sqrt(np.divide(squares, values, out=np.zeros_like(squares), where=values > 0))
 
 
 @register(
-    family="linear",
     problem="eigen",
     papers=("ross2008",),
     gives=("transform", "inverse", "spectrum"),
@@ -250,8 +278,6 @@ def _gram_residuals(scatter: FloatArray, vectors: FloatArray, values: FloatArray
     use_when="PCA fits but the rows come in batches or do not fit into memory",
     fails_when="the data is curved, or batches are smaller than the number of components",
     cost="O(p k) memory in addition to one batch",
-    test_params={"n_components": 2},
-    wrapped=True,
 )
 class IncrementalPCA(WrappedSpectral, wraps=decomposition.IncrementalPCA):
     r"""Compute principal components batch by batch, if the rows do not fit into memory.
@@ -274,8 +300,7 @@ class IncrementalPCA(WrappedSpectral, wraps=decomposition.IncrementalPCA):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores; for chunked data those of the sample. After `partial_fit` there are neither scores nor a spectrum,
-        because the rows are not kept.
+        The scores; for chunked data those of the sample. After `partial_fit` there are neither scores nor spectrum.
     spectrum_ : Spectrum
         Squared singular values as updated; the residuals measure the error of the updates. For chunked data
         vectors have the entries of the sample only, and residuals are not known (NaN).
@@ -297,29 +322,26 @@ class IncrementalPCA(WrappedSpectral, wraps=decomposition.IncrementalPCA):
     batch_size: int | None
     singular_values_: FloatArray
 
-    _blockwise = BlockFit("whole")
+    _chunk_support = ChunkSupport("whole")
 
-    def _fit_chunked(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+    def _fit_chunked(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> None:
         self._validate_params()
-        size = 5 * blocks.n_features if self.batch_size is None else self.batch_size
-        least, whole = self.n_components or 1, size * math.ceil(blocks.block_rows / size)
+        size = 5 * chunks.n_features if self.batch_size is None else self.batch_size
+        least, step = self.n_components or 1, size * math.ceil(chunks.chunk_rows / size)
         # The last batch is never smaller than the number of components, as in scikit-learn.
-        ends = [*range(whole, sample.n_rows - least + 1, whole), sample.n_rows]
+        ends = [*range(step, sample.n_rows - least + 1, step), sample.n_rows]
         fresh = decomposition.IncrementalPCA(self.n_components, whiten=self.whiten, batch_size=size)
         with run.stage("batches"), self._computing():
-            made = blocks.fold(BatchUpdate(size, least), fresh, ends)
-        for name, value in vars(made).items():
-            if name.endswith("_"):
-                setattr(self, name, value)
+            updated = chunks.fold(BatchUpdate(size, least), fresh, ends)
+        vars(self).update({name: value for name, value in vars(updated).items() if name.endswith("_")})
         self.batch_size_ = size
         values = np.square(self.singular_values_.astype(np.float64))
-        self._keep_chunked(sample, values, np.full(len(values), np.nan), variance_left_over(sample.rows), run)
+        self._keep_chunked(sample, values, np.full(len(values), np.nan), residual_variance_shares(sample.rows), run)
 
     def partial_fit(self, X: Any, y: Any = None, check_input: bool = True) -> Self:
         """Update the components by a batch of rows."""
         self._check_in_memory("partial_fit", X)
-        for name in ("embedding_", "spectrum_", "diagnostics_"):
-            self.__dict__.pop(name, None)
+        self._forget_rows()
         delegate = self._delegate(named=True)
         delegate.partial_fit(X, y, check_input)
         self._adopt(delegate)
@@ -327,7 +349,6 @@ class IncrementalPCA(WrappedSpectral, wraps=decomposition.IncrementalPCA):
 
 
 @register(
-    family="linear",
     problem="descent",
     papers=("zou2006", "jenatton2009"),
     gives=("transform", "inverse"),
@@ -336,8 +357,7 @@ class IncrementalPCA(WrappedSpectral, wraps=decomposition.IncrementalPCA):
     use_when="components must be interpretable: which columns form them",
     fails_when="the structure is spread over all columns",
     cost="a sparse regression per component and iteration",
-    test_params={**_ONE_SEED, "alpha": 0.1},
-    wrapped=True,
+    test_params={"n_components": 2, "alpha": 0.1, "tol": 1e-4},
 )
 class SparsePCA(Wrapped, wraps=decomposition.SparsePCA):
     r"""Find principal components with few non-zero loadings, if components must be interpretable.
@@ -359,8 +379,7 @@ class SparsePCA(Wrapped, wraps=decomposition.SparsePCA):
     tol : float, default=1e-08
         The iteration stops when the objective decreases by less than this share.
     method : {"lars", "cd"}, default="lars"
-        Algorithm of the sparse regression: least-angle regression, which is faster for sparse components, or coordinate
-        descent.
+        Algorithm of the sparse regression: least angles, faster for sparse components, or coordinate descent.
     n_jobs : int or None, default=None
         Number of parallel jobs of scikit-learn.
     U_init : array of shape (n_samples, n_components) or None, default=None
@@ -388,8 +407,7 @@ class SparsePCA(Wrapped, wraps=decomposition.SparsePCA):
 
     Notes
     -----
-    The result depends on the unit of X; ``diagnostics_["advice"]`` says so for data that varies by less than 0.1 or
-    more than 10.
+    The result depends on the unit of X, which ``diagnostics_["advice"]`` reports for variations below 0.1 or above 10.
 
     Examples
     --------
@@ -398,7 +416,7 @@ class SparsePCA(Wrapped, wraps=decomposition.SparsePCA):
     (200, 2)
     """
 
-    _blockwise = BlockFit(n_rows=100_000)
+    _chunk_support = ChunkSupport(n_rows=100_000)
     _unit_range = (0.1, 10.0)
 
     def _transform_rows(self, delegate: Any, rows: Any) -> Any:

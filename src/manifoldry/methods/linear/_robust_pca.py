@@ -3,57 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Array, Certificate, Embedding, FloatArray, Stop, Trace
 from manifoldry._numerics.eigen import column_signs
-from manifoldry._numerics.extension.linear import LINEAR_BLOCK, LinearInverse
-from manifoldry._numerics.geometry.neighborhoods import dense
+from manifoldry._numerics.extension.linear import LinearInverse
+from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES, dense
 from manifoldry._numerics.geometry.principal import principal_directions
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import MAX_ITER_TEXT
+from manifoldry.methods.linear._base import LinearMixin
 
 CLAIM = (
     "no decomposition of this table has a smaller sum of nuclear norm and weighted errors (whether its parts are the "
     "true ones is another question)"
 )
 """What the certificate proves: the program, not the recovery."""
-SPARSE_TOL = 1e-3
-"""Entries of the sparse part below this share of the table's root mean square do not count as errors."""
-MAX_ERROR_SHARE = 0.5
-"""Share of entries with errors above which the sparse part may not be sparse: with noise nearly all have a little."""
-GROSS_PART = 0.8
-"""Part of the squares of the sparse part that gross errors hold, the rest being noise."""
+SPARSE_TOL = 1e-3  # entries of the sparse part below this share of the table's root mean square do not count as errors
+MAX_ERROR_SHARE = 0.5  # share of entries with errors above which the sparse part may not be sparse
+GROSS_PART = 0.8  # share of the squares of the sparse part in gross errors; the rest is noise
 MAX_GROSS_SHARE = 0.1
-"""Share of the entries that may hold this part without a sentence: at most 0.09 where up to a tenth of the entries is
-wrong and the others are noisy (sensors, video, hidden faces, salted digits), 0.13 to 0.3 where none is."""
-LOW_RANK_PART = 0.999
-"""Part of the squares of the low-rank part that its rank must hold to count, the rest being noise."""
+"""Share of the entries that may be gross errors: at most 0.09 if a tenth is wrong, 0.13 to 0.3 if none is."""
+LOW_RANK_PART = 0.999  # share of the squares of the low-rank part that its rank must hold; the rest is noise
 REGIME_FACTOR = 2.7
-"""Rank times the squared logarithm of the larger side, over the smaller side, up to which both parts are recovered: the
-form of the theorem, with the constant of 150 tables of 60 to 300 rows and 8 to 100 columns. With up to a tenth of wrong
-entries all 48 tables below it are right to 0.016, and 45 of them to rounding; above it 24 of 33 are not."""
+"""Rank times the squared log of the larger side, over the smaller side, up to which 48 of 48 tables are recovered."""
 MAX_LOW_RANK = 0.3
-"""Rank, as a share of the largest possible, above which there is no low rank to recover: tables that have it are off by
-0.3 to 0.7."""
+"""Share of the largest possible rank above which there is no low rank: such tables are off by 0.3 to 0.7."""
 MIN_REGIME_COLUMNS = 20
-"""Columns, or rows if there are fewer, from which a low rank is worth a warning: in narrower tables no rank is low."""
-GROSS_RATIO = 1e3
-"""Entries beyond this multiple of the typical one say nothing of the others' size: what is above it is cut off."""
+"""Minimum number of columns, or rows if there are fewer, for a warning: in narrower tables no rank is low."""
+GROSS_RATIO = 1e3  # multiple of the typical entry at which entries are cut off to measure the size of the others
 MAX_HIDDEN_SHARE = 0.01
-"""Share of the other entries' weighted sum that the gap of the whole may be: a low-rank part of 200 x 30 entries with
-one error of 1e6 (share 1e-3) is right to 1e-3, with one of 1e8 (share 0.1) to 0.05 only."""
+"""Share of the other entries' weighted sum that the gap may be: with 0.1 a low-rank part is right to 0.05 only."""
 
 
 @register(
-    family="linear",
     problem="convex",
     papers=("candes2011", "lin2010"),
     gives=("transform", "inverse", "trace", "certificate"),
@@ -62,10 +52,9 @@ one error of 1e6 (share 1e-3) is right to 1e-3, with one of 1e8 (share 0.1) to 0
     use_when="individual entries are corrupted: salt, glare, occlusion, typing errors",
     fails_when="errors fill whole rows or columns, columns are few or in different units, or there is no low rank",
     cost="a decomposition as for PCA per iteration, a few hundred, then each row by itself; six tables of memory",
-    test_params={"n_components": 2},
 )
 @estimator
-class RobustPCA(Embedder):
+class RobustPCA(LinearMixin, Embedder):
     r"""Separate a table into a low-rank part and sparse errors, if individual entries are corrupted.
 
     Principal component pursuit solves
@@ -74,8 +63,7 @@ class RobustPCA(Embedder):
 
     with the nuclear norm, the sum of singular values. The offset is free and part of the solution, so that a
     shift of the data changes nothing. If L has low rank and is spread over its entries, and S has few entries of any
-    size at positions without pattern, both are recovered exactly. The program is convex, and its solution is proven
-    optimal.
+    size at positions without pattern, both are recovered exactly. The solution of the convex program is proven optimal.
 
     Attributes
     ----------
@@ -112,14 +100,11 @@ class RobustPCA(Embedder):
     -----
     A new row is embedded by solving the problem of one row, with the fitted directions and singular values:
     :math:`\min_c \lambda \|x - \mu - V c\|_1 + \frac12 \sum_k c_k^2 / \sigma_k`, whose solutions fitted rows are.
-    `inverse_transform` is linear. Nothing is random.
+    `inverse_transform` is linear. Nothing is random. With noise L has a higher rank than the table without it; its
+    ``singular_values_`` show which directions matter.
 
-    With noise L has a higher rank than the table without it; its ``singular_values_`` show which directions matter. An
-    error counts by its size, so columns in different units must be scaled first, robustly (RobustScaler), as errors
-    move standard deviations.
-
-    Errors belong to columns: the result follows their order and signs, but not a rotation, which spreads an error over
-    all of them.
+    An error counts by its size, so columns in different units must be scaled first, robustly (RobustScaler), as errors
+    move standard deviations. Errors belong to columns: the result follows their order and signs, but not a rotation.
 
     Examples
     --------
@@ -147,19 +132,15 @@ class RobustPCA(Embedder):
     max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=2000)
     tol: Positive = parameter("Relative gap between value and bound at which the iteration stops.", default=1e-05)
 
-    components_: FloatArray = fitted()
-    mean_: FloatArray = fitted()
     low_rank_: FloatArray = fitted()
     sparse_: FloatArray = fitted()
     singular_values_: FloatArray = fitted()
 
-    _invertible = True
     _of_columns = True
-
-    _blockwise = BlockFit(n_rows=5_000)
+    _chunk_support = ChunkSupport(n_rows=5_000)
 
     def _complete(self, points: Any) -> Any:
-        """Return the rows without errors where these are few: neighbors of rows with gross errors mean nothing."""
+        """Return the rows without errors if these are few: neighbors of rows with gross errors mean nothing."""
         many = self.diagnostics_["gross_share"] > MAX_GROSS_SHARE or not self.diagnostics_["rank"]
         return points if many else self.low_rank_
 
@@ -171,94 +152,82 @@ class RobustPCA(Embedder):
         varies = int(np.count_nonzero(np.ptp(rows, axis=0)))
         weight = 1 / np.sqrt(max(len(rows), varies)) if isinstance(self.weight, str) else self.weight
         with run.stage("pursuit"), run.stoppable():
-            found = pursue(centered, weight, self.max_iter, self.tol / 2, run)  # half for the rows below
+            pursuit = pursue(centered, weight, self.max_iter, self.tol / 2, run)  # half for the rows below
         with run.stage("rows"):
-            projection = _projection(found, shift, centered, weight, self.n_components)
+            signs = column_signs(pursuit.low_rank @ pursuit.directions)
+            directions = np.ascontiguousarray((pursuit.directions * signs).T)
+            penalty = float(centered.size / (4 * np.abs(centered).sum()))
             # About the mean, as far from the origin the rounding of the offset would count as errors.
-            coordinates = replace(projection, mean=found.offset).coordinates(centered, run)
-            low = found.offset + coordinates @ projection.directions
+            local = RobustProjection(
+                pursuit.offset, directions, pursuit.singular_values, float(weight), penalty, self.n_components
+            )
+            coordinates = local.coordinates(centered, run)
+            low = pursuit.offset + coordinates @ directions
             errors = centered - low
-            certificate = _certificate(found, coordinates, errors, weight, self.tol)
-        missing = max(0, self.n_components - len(projection.sizes))
-        components = np.pad(projection.directions[: self.n_components], ((0, missing), (0, 0)))
+            certificate = _certificate(pursuit, coordinates, errors, weight, self.tol)
+        missing = max(0, self.n_components - len(directions))
+        components = np.pad(directions[: self.n_components], ((0, missing), (0, 0)))
+        mean = shift + pursuit.offset
         return Embedding(
             np.pad(coordinates[:, : self.n_components], ((0, 0), (0, missing))),
-            trace=found.trace,
+            trace=pursuit.trace,
             certificate=certificate,
-            extension=projection,
-            inverse=LinearInverse(projection.mean, components),
+            extension=replace(local, mean=mean),
+            inverse=LinearInverse(mean, components),
             notes={
                 "weight": float(weight),
-                **_errors(errors, centered, projection.sizes, _hidden(rows, weight, certificate)),
+                **_error_notes(errors, centered, pursuit.singular_values, _hidden_advice(rows, weight, certificate)),
             },
             fitted={
                 "components_": components,
-                "mean_": projection.mean,
+                "mean_": mean,
                 "low_rank_": shift + low,
                 "sparse_": errors,
-                "singular_values_": projection.sizes,
+                "singular_values_": pursuit.singular_values,
             },
         )
 
 
-def _projection(
-    found: Pursuit, shift: FloatArray, centered: FloatArray, weight: float, n_components: int
-) -> RobustProjection:
-    """Return the map of new rows, with signs by the scores of the low-rank part."""
-    directions = found.directions * column_signs(found.low_rank @ found.directions)
-    penalty = float(centered.size / (4 * np.abs(centered).sum()))
-    turned = np.ascontiguousarray(directions.T)
-    return RobustProjection(shift + found.offset, turned, found.singular_values, float(weight), penalty, n_components)
-
-
-def _certificate(found: Pursuit, coordinates: FloatArray, errors: FloatArray, weight: float, tol: float) -> Certificate:
+def _certificate(
+    pursuit: Pursuit, coordinates: FloatArray, errors: FloatArray, weight: float, tol: float
+) -> Certificate:
     sizes = np.linalg.svd(coordinates, compute_uv=False)
     objective = float(sizes.sum() + weight * np.abs(errors).sum())
     return Certificate(
         objective=objective,
-        bound=found.bound,
-        rank=len(found.singular_values),
+        bound=pursuit.bound,
+        rank=len(pursuit.singular_values),
         claim=CLAIM,
         tol=tol,
         noise=errors.size**0.5 * float(np.finfo(float).eps) * objective,
     )
 
 
-def _errors(
-    errors: FloatArray, centered: FloatArray, singular_values: FloatArray, hidden: tuple[str, ...]
+def _error_notes(
+    errors: FloatArray, centered: FloatArray, singular_values: FloatArray, advice: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return rank, shares of errors and findings: sentences where recovery of a low rank under few errors is unsure."""
+    """Return rank, shares of errors, and findings if the recovery of a low rank under few errors is unsure."""
     share = float((np.abs(errors) > SPARSE_TOL * np.sqrt((centered**2).mean())).mean())
-    held = np.cumsum(np.sort((errors**2).ravel())[::-1])
-    gross = float(np.searchsorted(held, GROSS_PART * held[-1]) / errors.size)
+    squares = np.cumsum(np.sort((errors**2).ravel())[::-1])
+    gross = float(np.searchsorted(squares, GROSS_PART * squares[-1]) / errors.size)
     rank = len(singular_values)
-    noise: tuple[str, ...] = ()
+    findings: dict[str, tuple[str, ...]] = {"advice": advice, "remarks": ()}
     if share > MAX_ERROR_SHARE and gross > MAX_GROSS_SHARE:
-        noise = (  # true of nearly all real tables, so it is not worth a warning
+        findings["remarks"] = (  # true of nearly all real tables, so it is not worth a warning
             f"{share:.0%} of the entries have a part that does not fit the low rank of {rank}: the errors are not "
             "few, so noise is among them; PCA or ProbabilisticPCA model noise, a larger weight finds fewer errors.",
         )
+    sizes = np.cumsum(singular_values**2)
+    main_rank = int(np.searchsorted(sizes, LOW_RANK_PART * sizes[-1])) + 1 if rank else 0
+    kind, unsure = _outside_regime(main_rank, gross, centered.shape)
+    findings[kind] = (*findings[kind], *unsure)
     notes = {"rank": rank, "error_share": share, "gross_share": gross}
-    kind, unsure = _outside_regime(_main_rank(singular_values), gross, centered.shape)
-    said: dict[str, tuple[str, ...]] = {"advice": hidden, "remarks": noise}
-    said[kind] = (*said[kind], *unsure)
-    return {**notes, **{name: sentences for name, sentences in said.items() if sentences}}
-
-
-def _main_rank(singular_values: FloatArray) -> int:
-    """Return how many singular values hold all but the noise of the low-rank part."""
-    if not len(singular_values):
-        return 0
-    held = np.cumsum(singular_values**2)
-    return int(np.searchsorted(held, LOW_RANK_PART * held[-1])) + 1
+    return {**notes, **{name: sentences for name, sentences in findings.items() if sentences}}
 
 
 def _outside_regime(rank: int, gross: float, shape: tuple[int, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return a sentence where the parts of the solution cannot be expected to be the true ones, and its kind.
-
-    It is worth a warning where both rank and errors are too many, or the rank is not low at all, in a table that is
-    not narrow.
-    """
+    """Return a sentence if the parts of the solution need not be the true ones, and its kind."""
+    # It is advice if both rank and errors are too large, or the rank is not low, in a table that is not narrow.
     smaller = min(shape)
     limit = REGIME_FACTOR * smaller / np.log(max(*shape, 2)) ** 2
     if rank <= limit and gross <= MAX_GROSS_SHARE:
@@ -272,8 +241,8 @@ def _outside_regime(rank: int, gross: float, shape: tuple[int, ...]) -> tuple[st
     return "advice" if beyond and smaller >= MIN_REGIME_COLUMNS else "remarks", (sentence,)
 
 
-def _hidden(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[str, ...]:
-    """Return a sentence where a few entries are so large that the tolerance hides all others."""
+def _hidden_advice(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[str, ...]:
+    """Return a sentence if a few entries are so large that the tolerance hides all others."""
     sizes = np.abs(rows - np.median(rows, axis=0))
     if not sizes.any():
         return ()
@@ -288,51 +257,31 @@ def _hidden(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[
     )
 
 
-# Principal component pursuit: a table as the sum of one of low rank and one of few entries, with a proven bound.
-
-OVER_RELAXATION = 1.6
-"""Factor of the multiplier's steps, between 1 and 2: 1.5 to 1.8 is usual and saves a third of the iterations."""
-PENALTY_FACTOR = 2.0
-"""Factor by which the penalty follows the residuals."""
-PENALTY_WAIT = 10
-"""Iterations before the penalty first changes, after which the residuals are those of the new one."""
-WAIT_GROWTH = 2.0
-"""Factor of the wait with every change: with endless changes the iteration need not converge."""
-RESIDUAL_RATIO = 3.0
-"""Ratio of primal and dual residuals beyond which the penalty changes."""
+OVER_RELAXATION = 1.6  # Factor of the multiplier's steps: 1.5 to 1.8 is usual and saves a third of the iterations
+PENALTY_FACTOR = 2.0  # Factor by which the penalty follows the residuals
+PENALTY_WAIT = 10  # iterations before the penalty first changes
+WAIT_GROWTH = 2.0  # Factor of the wait with every change: with endless changes the iteration need not converge
+RESIDUAL_RATIO = 3.0  # ratio of primal and dual residuals beyond which the penalty changes
 
 
 def soft_threshold(entries: FloatArray, threshold: float | FloatArray) -> FloatArray:
-    r"""Return :math:`\arg\min_s \tau |s| + \frac12 (s - x)^2` of each entry: nearer to zero by the threshold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> soft_threshold(np.array([-3.0, 0.5, 2.0]), 1.0) + 0.0
-    array([-2.,  0.,  1.])
-    """
+    r"""Return :math:`\arg\min_s \tau |s| + \frac12 (s - x)^2` for each entry x."""
     return np.sign(entries) * np.maximum(np.abs(entries) - threshold, 0.0)
 
 
 def shrunk_singular_values(rows: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Return :math:`\arg\min_L \tau \|L\|_* + \frac12 \|L - A\|_F^2`, its singular values and directions.
-
-    Every singular value is nearer to zero by the threshold; (n, p), (r,) and (p, r), without those that became zero.
-    """
+    r"""Return :math:`\arg\min_L \tau \|L\|_* + \frac12 \|L - A\|_F^2`, its nonzero singular values and directions."""
     with blas_threads_for(min(rows.shape), max(rows.shape)):
         squares, directions = principal_directions(rows)
     sizes = np.sqrt(squares)
-    kept = sizes > threshold
-    sizes, directions = sizes[kept], directions[:, kept]
+    positive = sizes > threshold
+    sizes, directions = sizes[positive], directions[:, positive]
     return (rows @ (directions * (1 - threshold / sizes))) @ directions.T, sizes - threshold, directions
 
 
 @dataclass(frozen=True)
 class Pursuit:
-    r"""A table as :math:`1 \mu^T + L + S`: the offset, the directions of L with its singular values, S and a bound.
-
-    ``bound`` is proven: no decomposition has a smaller :math:`\|L\|_* + \lambda \|S\|_1`.
-    """
+    r"""The offset, L with its singular values and directions, and a proven bound of the objective."""
 
     offset: FloatArray
     low_rank: FloatArray
@@ -345,16 +294,15 @@ class Pursuit:
 def pursue(X: FloatArray, weight: float, max_iter: int, tol: float, run: Run) -> Pursuit:
     r"""Minimize :math:`\|L\|_* + \lambda \|S\|_1` over :math:`1 \mu^T + L + S = X`, to a relative gap of ``tol``.
 
-    Alternating directions with the multiplier Z (scaled by the penalty): the pair of offset and L is the mean and the
-    shrunk singular values of what is left, S the soft threshold. After the step of L the multiplier is centered and its
-    largest singular value at most 1, so that divided by :math:`\max(1, \|Z\|_\infty / \lambda)` it is feasible in the
-    dual, :math:`\max \langle X, Z \rangle` over :math:`1^T Z = 0, \|Z\|_2 \leq 1, \|Z\|_\infty \leq \lambda`.
+    By alternating directions. After the step of L the multiplier Z is centered and its largest singular value at most
+    1, so that divided by :math:`\max(1, \|Z\|_\infty / \lambda)` it is feasible in the dual,
+    :math:`\max \langle X, Z \rangle` over :math:`1^T Z = 0, \|Z\|_2 \leq 1, \|Z\|_\infty \leq \lambda`.
     """
     penalty = X.size / (4 * np.abs(X).sum())
     S, U = np.zeros_like(X), np.zeros_like(X)
     best, bound, values, stop = np.inf, -np.inf, [], Stop.LIMIT
     wait, due = float(PENALTY_WAIT), float(PENALTY_WAIT)
-    kept = Pursuit(*(np.empty(0),) * 4, bound, Trace(np.empty(0), stop))
+    solution = Pursuit(*(np.empty(0),) * 4, bound, Trace(np.empty(0), stop))
     for step in range(1, max_iter + 1):
         left = X - S + U
         mean = left.mean(axis=0)
@@ -363,7 +311,8 @@ def pursue(X: FloatArray, weight: float, max_iter: int, tol: float, run: Run) ->
         bound = max(bound, float((X * Z).sum()) / max(1.0, float(np.abs(Z).max()) / weight))
         objective = float(sizes.sum() + weight * np.abs(X - mean - L).sum())
         if objective < best:
-            best, kept = objective, replace(kept, offset=mean, low_rank=L, singular_values=sizes, directions=directions)
+            best = objective
+            solution = replace(solution, offset=mean, low_rank=L, singular_values=sizes, directions=directions)
         values.append(best)
         if best - bound <= tol * best:
             stop = Stop.CONVERGED
@@ -375,28 +324,23 @@ def pursue(X: FloatArray, weight: float, max_iter: int, tol: float, run: Run) ->
         before, S = S, soft_threshold(X - relaxed + U, weight / penalty)
         U = U + X - relaxed - S
         if step >= due:
-            residuals = np.array([np.linalg.norm(X - mean - L - S), np.linalg.norm(S - before)])
-            factor = float(penalty_factors(residuals[0], residuals[1]))
+            factor = float(penalty_factors(np.linalg.norm(X - mean - L - S), np.linalg.norm(S - before)))
             if factor != 1:
                 penalty, U, wait = penalty * factor, U / factor, wait * WAIT_GROWTH
                 due = step + wait
-    return replace(kept, bound=bound, trace=Trace(np.array([values[0], *values]), stop))
+    return replace(solution, bound=bound, trace=Trace(np.array([values[0], *values]), stop))
 
 
 def penalty_factors(primal: Any, dual: Any) -> FloatArray:
-    """Return by how much penalties grow: with the residual of the constraint, and against that of the steps."""
+    """Return the factors of the penalties: up for residuals of the constraint, down for those of the steps."""
     up, down = primal > RESIDUAL_RATIO * dual, dual > RESIDUAL_RATIO * primal
     return np.where(up, PENALTY_FACTOR, np.where(down, 1 / PENALTY_FACTOR, 1.0))
 
 
-# Where a row with gross errors lies on a subspace: its part in the low-rank side of a principal component pursuit.
-
 ROW_GAP = 1e-8
-"""Relative gap at which a row is placed: far less than that of the fit, to which the gaps of its rows add."""
-MAX_ROW_STEPS = 1000
-"""Steps at most for a row: most take less than two hundred."""
-ROW_CHECK = 10
-"""Steps between two looks at the gaps, which cost as much as a step, and changes of the penalty."""
+"""Relative gap at which a row is solved: far less than that of the fit, to which the gaps of its rows add."""
+MAX_ROW_STEPS = 1000  # maximum number of steps of a row; most take less than two hundred
+ROW_CHECK = 10  # steps between two checks of the gaps, which cost as much as a step, and changes of the penalty
 
 
 @dataclass(frozen=True)
@@ -406,21 +350,8 @@ class RobustProjection:
     .. math:: \min_c \lambda \|x - \mu - V c\|_1 + \tfrac12 \sum_k c_k^2 / \sigma_k
 
     The nuclear norm is the least of :math:`\frac12 \operatorname{tr} L M^{-1} L^T + \frac12 \operatorname{tr} M` over
-    M, reached at :math:`M = V \Sigma V^T`; with M as fitted a pursuit falls apart into this problem for each row.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (p,)
-    directions : ndarray of shape (r, p)
-        V', orthonormal rows.
-    sizes : ndarray of shape (r,)
-        The singular values of the low-rank part.
-    weight : float
-        Lambda.
-    penalty : float
-        Of the alternating directions at the start, one over the unit of the data.
-    n_components : int
-        Number of coordinates returned, zeros beyond r.
+    M, reached at :math:`M = V \Sigma V^T`; with the fitted M a pursuit separates into this problem for each row.
+    ``directions`` (r, p) are V', ``sizes`` the singular values, ``penalty`` the first one of the iteration.
     """
 
     mean: FloatArray
@@ -431,21 +362,19 @@ class RobustProjection:
     n_components: int
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
-        placed = [self.coordinates(dense(X[lo:hi]), run)[:, : self.n_components] for lo, hi in self._ranges(X, run)]
+        """Return the coordinates of new points."""
+        ranges = run.ranges(X.shape[0], max(1, MAX_STACK_ENTRIES // len(self.mean)))
+        parts = [self.coordinates(dense(X[lo:hi]), run)[:, : self.n_components] for lo, hi in ranges]
         missing = max(0, self.n_components - len(self.sizes))
-        return np.pad(np.concatenate([np.empty((0, self.n_components - missing)), *placed]), ((0, 0), (0, missing)))
-
-    def _ranges(self, X: Array, run: Run) -> list[tuple[int, int]]:
-        return run.ranges(X.shape[0], max(1, LINEAR_BLOCK // len(self.mean)))
+        return np.pad(np.concatenate([np.empty((0, self.n_components - missing)), *parts]), ((0, 0), (0, missing)))
 
     def coordinates(self, rows: FloatArray, run: Run) -> FloatArray:
-        """Return all r coordinates of rows; each row is placed by itself, to the same bits in any company."""
+        """Return all r coordinates of rows; each row is solved by itself, bit-identical in any batch."""
         run.step(0)
         x = rows - self.mean
-        found = np.zeros((len(rows), len(self.sizes)))
-        open_, s, z = np.arange(len(rows)), np.zeros_like(x), np.zeros_like(x)
-        penalty = np.full((len(rows), 1), self.penalty)
+        coordinates = np.zeros((len(rows), len(self.sizes)))
+        active, s, z = np.arange(len(rows)), np.zeros_like(x), np.zeros_like(x)
+        penalty, norms = np.full((len(rows), 1), self.penalty), partial(np.linalg.norm, axis=1, keepdims=True)
         for step in range(1, MAX_ROW_STEPS + 1):
             c = self._along(x - s + z) / (1 + 1 / (penalty * self.sizes))
             fitted = self._back(c)
@@ -453,14 +382,14 @@ class RobustProjection:
             before, s = s, soft_threshold(x - relaxed + z, self.weight / penalty)
             z = z + x - relaxed - s
             if step % ROW_CHECK == 0 or step == MAX_ROW_STEPS:
-                found[open_] = c
+                coordinates[active] = c
                 rest = self._gaps(x, c, x - fitted, penalty * z) > ROW_GAP
                 if not rest.any():
                     break
-                factor = penalty_factors(_norms(x - fitted - s), _norms(s - before))
+                factor = penalty_factors(norms(x - fitted - s), norms(s - before))
                 penalty, z = penalty * factor, z / factor
-                open_, x, s, z, penalty = open_[rest], x[rest], s[rest], z[rest], penalty[rest]
-        return found
+                active, x, s, z, penalty = active[rest], x[rest], s[rest], z[rest], penalty[rest]
+        return coordinates
 
     def _gaps(self, x: FloatArray, c: FloatArray, errors: FloatArray, z: FloatArray) -> FloatArray:
         r"""Return relative gaps to the dual, :math:`x^T z - \frac12 \|V^T z\|_\Sigma^2` with entries up to lambda."""
@@ -474,7 +403,3 @@ class RobustProjection:
 
     def _back(self, c: FloatArray) -> FloatArray:
         return np.asarray(np.matmul(c[:, None, :], self.directions)[:, 0, :])
-
-
-def _norms(rows: FloatArray) -> FloatArray:
-    return np.sqrt((rows**2).sum(axis=1, keepdims=True))

@@ -1,11 +1,12 @@
-"""Locally linear embedding: keep the weights by which neighbors reconstruct each point."""
+"""Locally linear embedding, tangent space alignment and their variants: sums over neighborhoods as eigenproblems."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
-import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.parameters import Fraction, NonNegative, parameter
@@ -17,25 +18,31 @@ from manifoldry._numerics.eigen.localized import Aligned, aligned_eigenvectors
 from manifoldry._numerics.extension.local import embed_aligned, embed_principal
 from manifoldry._numerics.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry._numerics.geometry.neighborhoods import sum_blocks
-from manifoldry._numerics.geometry.tangent import duplicates_laplacian
-from manifoldry._numerics.geometry.weights import (
-    alignment,
-    grown_reconstruction,
-    misfit_map,
-    modified_blocks,
-    reconstruction,
+from manifoldry._numerics.geometry.tangent import (
+    MAX_LENGTH_ERROR,
+    MAX_SCALE_MISFIT,
+    Tangents,
+    assemble,
+    duplicates_laplacian,
+    hessian_form,
+    is_surface,
+    length_error,
+    tangent_form,
+    tangents,
+    true_scale,
 )
+from manifoldry._numerics.geometry.weights import alignment, misfit_map, modified_blocks, reconstruction
 from manifoldry.graph._operations import Policy, closed_groups
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._embedder import Metric
-from manifoldry.methods._base._incremental import Growth, IncrementalMixin
 from manifoldry.methods._base._texts import (
     DISTANCES_METRIC_TEXT,
     PARTICIPATION_TEXT,
     TARGET_METRIC_TEXT,
     TARGET_WEIGHT_TEXT,
+    TRUE_SCALE_TEXT,
     WEIGHT_REG_TEXT,
 )
 
@@ -43,11 +50,44 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
 
 
-def _reconstructible(sample: Sample) -> tuple[Sample, int]:
+@estimator
+class AlignmentMixin(GraphEmbedder):
+    """What locally linear embedding, tangent space alignment and their variants share."""
+
+    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
+    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
+    disconnected: Policy = "apart"
+
+    reconstruction_error_: float = fitted()
+
+    _invertible = _local_inverse = True
+
+    @abstractmethod
+    def _align(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
+        """Embed a sample with a connected graph and enough points."""
+
+    def _min_neighbors(self, n_components: int) -> int:
+        """Return the number of neighbors that a neighborhood needs."""
+        return n_components + 1
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        return super()._rule(n_points).at_least(self._min_neighbors(self.n_components), n_points)
+
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
+        if sample.n_points <= self._min_neighbors(n_components):
+            return embed_principal(sample, n_components, run)
+        return self._align(sample, n_components, run)
+
+    def _aligned(self, sample: NeighborhoodData, matrix: Any, n_components: int, run: Run) -> Aligned:
+        """Return the coordinates by an alignment matrix."""
+        affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+        return aligned_eigenvectors(matrix, affinities, n_components, self.min_participation, run)
+
+
+def _reconstructible(sample: NeighborhoodData) -> tuple[NeighborhoodData, int]:
     """Return the sample with the neighbor lists that reconstruct its points, and the number of closed groups of lists.
 
-    Where the directed graph of the lists has several closed groups, each of them would collapse to a point; the
-    undirected graph, which is connected, has only one. A duplicate would take all the weight of a reconstruction.
+    Several closed groups of directed lists would collapse to points, and a duplicate would take all the weight.
     """
     closed = closed_groups(sample.neighbors)
     lists = sample.neighbors if closed == 1 else sample.graph
@@ -60,16 +100,37 @@ def _alignment_matrix(W: csr_array, graph: NeighborGraph) -> Any:
     return M + twins if abs(twins).max() > 0 else GramMatrix(M, misfit_map(W))
 
 
-def _aligned(
-    sample: Sample, M: Any, n_components: int, least: float, run: Run, guess: FloatArray | None = None
-) -> Aligned:
-    """Return the coordinates by the alignment matrix M."""
-    affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
-    return aligned_eigenvectors(M, affinities, n_components, least, run, guess)
+@estimator
+class ReconstructionMixin(AlignmentMixin):
+    """Locally linear embedding and its variants: coordinates with the weights of each point's neighbors.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, Y'Y = nI.
+    spectrum_ : Spectrum
+        The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
+    reconstruction_error_ : float
+        The sum of the eigenvalues, as in scikit-learn.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
+        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
+        replaced by weighted means of their neighbors.
+    """
+
+    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
+
+    @abstractmethod
+    def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:
+        """Return the matrix M of the error tr(Y'MY), by lists without duplicates."""
+
+    def _align(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
+        lists, closed = _reconstructible(sample)
+        M = self._misfit_matrix(lists, n_components, run)
+        return embed_aligned(sample, self._aligned(sample, M, n_components, run), run, closed_groups=closed)
 
 
 @register(
-    family="local",
     problem="eigen",
     papers=("roweis2000", "saul2003", "deridder2003"),
     gives=_GIVES,
@@ -81,7 +142,7 @@ def _aligned(
     test_params=_TEST_PARAMS,
 )
 @estimator
-class LLE(IncrementalMixin, GraphEmbedder):
+class LLE(ReconstructionMixin):
     r"""Embed a smooth, evenly sampled sheet so that each point stays the same combination of its neighbors.
 
     Locally linear embedding solves
@@ -95,17 +156,7 @@ class LLE(IncrementalMixin, GraphEmbedder):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
-        Centered, Y'Y = nI.
-    spectrum_ : Spectrum
-        The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
-    reconstruction_error_ : float
-        The sum of the eigenvalues, as in scikit-learn.
-    graph_
-    diagnostics_ : dict
-        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
-        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
-        replaced by weighted means of their neighbors.
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
 
     See Also
     --------
@@ -121,68 +172,14 @@ class LLE(IncrementalMixin, GraphEmbedder):
     (300, 2)
     """
 
-    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
-    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
-    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
-    disconnected: Policy = "apart"
     target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
     target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
-    reconstruction_error_: float = fitted()
-
-    _invertible = _local_inverse = True
-    _weighs_edges = False
-
-    def _rule(self, n_points: int) -> NeighborRule:
-        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Add rows to the sample; the model becomes that of a fit to all rows so far, in the order they came.
-
-        Weights are computed only of points whose neighbors change; the eigenvectors start from the old ones.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (n_new, n_features)
-            The rows to add; the first call is a fit.
-        y : ignored
-            For pipelines.
-
-        Returns
-        -------
-        self : estimator
-            Graph and weights are those of the fit, eigenpairs to the solver's tolerance.
-        """
-        return self._update(X)
-
-    def _unfold_grown(
-        self, sample: Sample, n_components: int, run: Run, before: Growth | None
-    ) -> tuple[Embedding, tuple[csr_array, NeighborGraph] | None]:
-        if sample.n_points <= n_components + 1:
-            return embed_principal(sample, n_components, run), None
-        lists, closed = _reconstructible(sample)
-        if before is None or before.computed is None:
-            W, guess = reconstruction(lists, self.reg, run), None
-        else:
-            W, _ = grown_reconstruction(lists, self.reg, run, *before.computed)
-            placed = self._extension(sample.X[len(self.embedding_) :], run)
-            guess = np.concatenate([self.embedding_, placed])
-        M = _alignment_matrix(W, sample.graph)
-        aligned = _aligned(sample, M, n_components, self.min_participation, run, guess)
-        return embed_aligned(sample, aligned, run, closed_groups=closed), (W, lists.neighbors)
-
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        if sample.n_points <= n_components + 1:
-            return embed_principal(sample, n_components, run)
-        lists, closed = _reconstructible(sample)
-        W = reconstruction(lists, self.reg, run)
-        M = _alignment_matrix(W, sample.graph)
-        aligned = _aligned(sample, M, n_components, self.min_participation, run)
-        return embed_aligned(sample, aligned, run, closed_groups=closed)
+    def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:  # noqa: ARG002
+        return _alignment_matrix(reconstruction(lists, self.reg, run), lists.graph)
 
 
 @register(
-    family="local",
     problem="eigen",
     papers=("roweis2000", "saul2003"),
     gives=_GIVES,
@@ -194,7 +191,7 @@ class LLE(IncrementalMixin, GraphEmbedder):
     test_params=_TEST_PARAMS,
 )
 @estimator
-class NonnegativeLLE(GraphEmbedder):
+class NonnegativeLLE(ReconstructionMixin):
     r"""Embed a sheet by locally linear embedding with weights that are shares, as of mixtures.
 
     With weights :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1` each point is projected onto the convex hull of its
@@ -202,17 +199,7 @@ class NonnegativeLLE(GraphEmbedder):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
-        Centered, Y'Y = nI.
-    spectrum_ : Spectrum
-        The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
-    reconstruction_error_ : float
-        The sum of the eigenvalues, as in scikit-learn.
-    graph_
-    diagnostics_ : dict
-        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
-        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
-        replaced by weighted means of their neighbors.
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
 
     See Also
     --------
@@ -226,31 +213,11 @@ class NonnegativeLLE(GraphEmbedder):
     (300, 2)
     """
 
-    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
-    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
-    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
-    disconnected: Policy = "apart"
-
-    reconstruction_error_: float = fitted()
-
-    _invertible = _local_inverse = True
-    _weighs_edges = False
-
-    def _rule(self, n_points: int) -> NeighborRule:
-        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
-
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        if sample.n_points <= n_components + 1:
-            return embed_principal(sample, n_components, run)
-        lists, closed = _reconstructible(sample)
-        W = reconstruction(lists, self.reg, run, nonnegative=True)
-        M = _alignment_matrix(W, sample.graph)
-        aligned = _aligned(sample, M, n_components, self.min_participation, run)
-        return embed_aligned(sample, aligned, run, closed_groups=closed)
+    def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:  # noqa: ARG002
+        return _alignment_matrix(reconstruction(lists, self.reg, run, nonnegative=True), lists.graph)
 
 
 @register(
-    family="local",
     problem="eigen",
     papers=("zhang2006",),
     gives=_GIVES,
@@ -262,7 +229,7 @@ class NonnegativeLLE(GraphEmbedder):
     test_params=_TEST_PARAMS,
 )
 @estimator
-class ModifiedLLE(GraphEmbedder):
+class ModifiedLLE(ReconstructionMixin):
     r"""Embed a sheet with several weight vectors per point, if the weights of LLE are not unique.
 
     Each point has as many weight vectors as its neighborhood has directions without variance:
@@ -274,17 +241,7 @@ class ModifiedLLE(GraphEmbedder):
 
     Attributes
     ----------
-    embedding_ : ndarray of shape (n_samples, n_components)
-        Centered, Y'Y = nI.
-    spectrum_ : Spectrum
-        The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
-    reconstruction_error_ : float
-        The sum of the eigenvalues, as in scikit-learn.
-    graph_
-    diagnostics_ : dict
-        Seconds, memory, components, bridges, advice; ``local_variances``: the share of the variance of neighborhoods
-        that 1, 2, ... dimensions do not explain; ``held_points``: the number of points that ``min_participation``
-        replaced by weighted means of their neighbors.
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
 
     See Also
     --------
@@ -298,24 +255,163 @@ class ModifiedLLE(GraphEmbedder):
     (300, 2)
     """
 
-    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
-    reg: NonNegative = parameter(WEIGHT_REG_TEXT, default=0.001)
-    min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
-    disconnected: Policy = "apart"
-
-    reconstruction_error_: float = fitted()
-
-    _invertible = _local_inverse = True
-    _weighs_edges = False
-
-    def _rule(self, n_points: int) -> NeighborRule:
-        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
-
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        if sample.n_points <= n_components + 1:
-            return embed_principal(sample, n_components, run)
-        lists, closed = _reconstructible(sample)
+    def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:
         blocks = modified_blocks(lists, n_components, self.reg, run)
-        M = sum_blocks(blocks, sample.n_points) + duplicates_laplacian(sample.graph)
-        aligned = _aligned(sample, M, n_components, self.min_participation, run)
-        return embed_aligned(sample, aligned, run, closed_groups=closed)
+        return sum_blocks(blocks, lists.n_points) + duplicates_laplacian(lists.graph)
+
+
+@estimator
+class TangentMixin(AlignmentMixin):
+    """Tangent space alignment and Hessian eigenmaps: coordinates that are flat in every tangent plane.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered coordinates.
+    reconstruction_error_ : float
+        The sum of the eigenvalues.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, advice, ``local_variances`` and ``held_points`` as of `LLE`.
+        ``isometric``: whether the scale is true, that is, ``misfit``, how far one map is from explaining all
+        neighborhoods, is at most 0.5, and ``length_error``, which three of four edges do not exceed, at most 0.15.
+    """
+
+    isometric: bool = parameter(TRUE_SCALE_TEXT, default=True)
+
+    _form: ClassVar[Callable[..., FloatArray]]
+
+    def _align(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
+        planes = tangents(sample, n_components, run)
+        # Duplicates have the same coordinates, which no form of their neighbors enforces.
+        M = assemble(planes, self._form, sample.n_points, run) + duplicates_laplacian(sample.graph)
+        affine = self._aligned(sample, M, n_components, run)
+        return embed_aligned(sample, self._at_true_scale(sample, planes, affine, run), run)
+
+    def _at_true_scale(self, sample: NeighborhoodData, planes: list[Tangents], affine: Aligned, run: Run) -> Aligned:
+        """Return coordinates to scale, if that is required and lengths then agree, and notes on it."""
+        with run.stage("true scale"):
+            to_scale, misfit = true_scale(planes, affine.coordinates)
+            scaled = affine.coordinates @ to_scale
+            error = length_error(sample.graph, scaled)
+        well = bool(self.isometric and misfit <= MAX_SCALE_MISFIT and error <= MAX_LENGTH_ERROR)
+        notes = {**affine.notes, "isometric": well, "misfit": misfit, "length_error": error}
+        if error > MAX_LENGTH_ERROR:
+            surface = is_surface(sample, affine.coordinates.shape[1])
+            kind, message = ("advice", _not_flat(error)) if surface else ("remarks", _without_scale(error))
+            notes[kind] = (*notes.get(kind, ()), message)
+        return replace(affine, coordinates=scaled if well else affine.coordinates, notes=notes)
+
+
+def _not_flat(error: float) -> str:
+    return (
+        f"The layout does not keep the distances between neighbors: at the best scale of the axes a quarter of them "
+        f"are off by {error:.0%} or more. The points are noisy or few, or neighbors lie on different sheets: use IPA, "
+        "or remove_short_circuits=True."
+    )
+
+
+def _without_scale(error: float) -> str:
+    return (
+        f"The layout is not to scale: a quarter of the distances between neighbors would be off by {error:.0%} or "
+        "more, so coordinates have unit variance."
+    )
+
+
+@register(
+    problem="eigen",
+    papers=("zhang2004",),
+    gives=_GIVES,
+    keeps="local distances: neighborhoods up to rigid motions, true to scale",
+    loses="accuracy where neighborhoods are strongly curved or noisy",
+    use_when="the data is a locally flat sheet of any shape, with holes or not; the first local method to try",
+    fails_when="fewer neighbors than the dimension needs, noise as large as the neighborhoods, closed surfaces",
+    cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
+    test_params=_TEST_PARAMS,
+)
+@estimator
+class LTSA(TangentMixin):
+    r"""Unfold a locally flat sheet of any shape, with holes too, by aligning tangent planes; true to scale.
+
+    Local tangent space alignment finds coordinates that are affine in every tangent plane:
+
+    .. math:: \min_Y \sum_i \left\| H Y_i - V_i V_i^T H Y_i \right\|_F^2 , \quad Y^T Y = nI,
+
+    where :math:`Y_i` are the coordinates of point i and its neighbors and :math:`V_i` their unit tangent coordinates
+    (local principal components). The minimizer is the truth up to an affine map; the least-squares map from it to
+    the tangent coordinates of all neighborhoods makes that map a rigid one.
+
+    Attributes
+    ----------
+    embedding_
+    spectrum_ : Spectrum
+        Eigenpairs of the alignment matrix, ascending; zero for a flat sheet.
+    reconstruction_error_, graph_, diagnostics_
+
+    See Also
+    --------
+    HessianEigenmaps : functions without curvature, for clean samples.
+    LLE : keeps combinations of neighbors.
+    IPA : noisy or large samples.
+    LinearLTSA : a linear map.
+
+    Examples
+    --------
+    >>> from manifoldry import LTSA, datasets, metrics
+    >>> roll = datasets.swiss_roll(1000, hole=True)
+    >>> Y = LTSA(n_neighbors=10).fit_transform(roll.X)
+    >>> bool(metrics.procrustes(Y, roll.truth).error < 0.01)
+    True
+    """
+
+    _form = staticmethod(tangent_form)
+
+
+@register(
+    problem="eigen",
+    papers=("donoho2003",),
+    gives=_GIVES,
+    keeps="local distances of any sheet isometric to an open connected domain, holes or not",
+    loses="robustness: it estimates second derivatives",
+    use_when="the data is a clean, well-sampled sheet of two or three dimensions, not convex",
+    fails_when="sparse or noisy samples; more than about four dimensions",
+    cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbors",
+    test_params={"n_components": 2, "n_neighbors": 7},
+)
+@estimator
+class HessianEigenmaps(TangentMixin):
+    r"""Unfold a clean, well-sampled sheet of two or three dimensions, of any shape, by second derivatives.
+
+    Hessian eigenmaps are functions without curvature in every tangent plane:
+
+    .. math:: \min_Y \sum_i \left\| H_i Y_i \right\|_F^2, \quad Y^T Y = nI,
+
+    where the rows of :math:`H_i` are the quadratic functions of the tangent coordinates, made orthogonal to the
+    constant and linear ones. On a sheet isometric to a connected open domain, the null space of the functional is
+    spanned by the constant and the true coordinates.
+
+    Attributes
+    ----------
+    embedding_
+    spectrum_ : Spectrum
+        Eigenpairs of the sum of squared Hessians, ascending; zero for a flat sheet.
+    reconstruction_error_, graph_, diagnostics_
+
+    See Also
+    --------
+    LTSA : more robust, with fewer neighbors.
+    ModifiedLLE : several weight vectors per point.
+
+    Examples
+    --------
+    >>> from manifoldry import HessianEigenmaps, datasets, metrics
+    >>> roll = datasets.swiss_roll(1000, hole=True)
+    >>> Y = HessianEigenmaps(n_neighbors=10).fit_transform(roll.X)
+    >>> bool(metrics.procrustes(Y, roll.truth).error < 0.01)
+    True
+    """
+
+    _form = staticmethod(hessian_form)
+
+    def _min_neighbors(self, n_components: int) -> int:
+        # The dimension of the polynomials of degree at most 2.
+        return (n_components + 1) * (n_components + 2) // 2

@@ -1,45 +1,353 @@
-"""t-SNE: probabilities of being neighbors, matched in the layout by a heavy-tailed kernel."""
+"""SNE, symmetric SNE and t-SNE: probabilities of being neighbors, matched in the layout by a kernel."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from math import inf
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from scipy.sparse import csr_array
 
-from manifoldry._core.parameters import NonNegativeInt, Positive, PositiveInt, Range, parameter
+from manifoldry._core.parameters import (
+    Described,
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    PositiveInt,
+    Range,
+    parameter,
+)
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray
 from manifoldry._numerics.descent.divergence import (
     TSNE_INITIAL_STD,
+    ConditionalDivergence,
+    Divergence,
+    ExaggerationPhase,
     ExaggerationSchedule,
     JointDivergence,
     minimize_divergence,
 )
-from manifoldry._numerics.descent.initialization import check_init
-from manifoldry._numerics.extension.affinity import DivergencePlacement
+from manifoldry._numerics.descent.initialization import Init, Start, check_init
+from manifoldry._numerics.extension.affinity import DivergenceExtension
 from manifoldry._numerics.geometry.neighbor_affinity import (
+    NEIGHBORS_PER_PERPLEXITY,
+    check_list_length,
     conditional_probabilities,
     joint_probabilities,
     negative_entropy,
     resolve_perplexities,
 )
-from manifoldry._numerics.patches.start import find_start
-from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
+from manifoldry._numerics.patches.start import find_start, torn_share
+from manifoldry._numerics.repulsion import LayoutKernel, RepulsionName, choose_repulsion, resolve_repulsion
 from manifoldry.graph._operations import list_neighbors
+from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._embedder import Metric, count_points
-from manifoldry.methods._base._texts import DOF_TEXT, JOINT_METRIC_TEXT
-from manifoldry.methods.neighbor._parameters import NeighborEmbedding
+from manifoldry.methods._base._chunks import ChunkSupport
+from manifoldry.methods._base._embedder import Embedder, Metric, count_points
+from manifoldry.methods._base._texts import (
+    DOF_TEXT,
+    JOINT_METRIC_TEXT,
+    MAX_ITER_TEXT,
+    METRIC_PARAMS_TEXT,
+    METRIC_TEXT,
+    SEARCH_TEXT,
+)
 
+SNE_INITIAL_STD = 0.1  # Standard deviation of an initial layout of SNE that is not given
+MAX_TORN_AFFINITY = 2e-3
+"""Maximum share of the probabilities that a start by patches tears: far neighbors cost a Gaussian kernel so much that
+it folds the sheet. Rolls of 1,000, 1,500 and 3,000 points have 0.006, 0.001 and 0; the divergence from patches and from
+principal components is 0.58 and 0.46, 0.37 and 0.45, 0.03 and 0.25."""
 MAX_NEW_PERPLEXITY = 5.0
-"""Of new points: one is to join its nearest neighbors, not the mean of many; heavy tails let it."""
+"""Of new points of t-SNE: one joins its nearest neighbors, not the mean of many; heavy tails let it."""
+
+_GIVES = ("transform", "inverse", "trace", "graph")
+_TEST_PARAMS = {"n_components": 2, "max_iter": 500}
+
+
+@estimator
+class NeighborEmbedding(Embedder):
+    """Base of SNE, symmetric SNE and t-SNE: they differ in the divergence, the kernel and the phases of the descent.
+
+    Their layouts need no connected graph: components without edges between them repel each other.
+
+    Attributes
+    ----------
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The joint probabilities p.
+    bandwidths_ : ndarray
+        The standard deviations of the points, with a column for each perplexity if there are several; not for given
+        affinities.
+    graph_ : NeighborGraph
+        The list of neighbors of each point; not for given affinities.
+    trace_ : Trace
+        The divergence every 50 iterations, and why the descent ended.
+    n_iter_ : int
+        Number of iterations.
+    diagnostics_ : dict
+        Seconds, ``init``, ``repulsion``, ``kl_divergence``, and ``perplexity_missed``: the number of points with too
+        many equal distances.
+    """
+
+    metric: Metric = parameter(METRIC_TEXT, default="euclidean")
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
+    search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
+    init: Init = parameter(
+        'Initial layout. "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where '
+        'the divergence is smallest. "auto" is "ipa" if patches of rows (dense, Euclidean metric) fit together as a '
+        'flat surface of n_components dimensions, which takes up to a second to test; otherwise "pca" for rows, '
+        'classical scaling for distances, "spectral" for graphs. These, and a given array, are centered and scaled: '
+        "the shape of an array matters, not its unit.",
+        default="auto",
+    )
+    # At least 1, by `resolve_perplexities`: scikit-learn's checks give 0.5 to any TSNE of one sample.
+    perplexity: Positive | Literal["auto"] | Annotated[Any, Described("several numbers")] = parameter(
+        "Effective number of neighbors of each point, at least 1; the probabilities of several perplexities are "
+        'averaged. "auto" is 30, or a third of n - 1 for fewer points, or a third of the neighbors that a given '
+        "graph lists.",
+        default="auto",
+    )
+    bandwidth: Positive | Annotated[Any, Described("an array of shape (n_samples,)")] | None = parameter(
+        r"Fixed :math:`\sigma` of all points or of each point; then the perplexity only sets the number of listed "
+        "neighbors.",
+        default=None,
+    )
+    n_neighbors: PositiveInt | Literal["auto"] = parameter(
+        'Number of listed neighbors; "auto" is three times the largest perplexity.', default="auto"
+    )
+    learning_rate: Positive | Literal["auto"] = parameter(
+        'Step length for the gradient of the divergence; "auto" is n / 2, divided by the exaggeration if there is '
+        "one, and less for points of high degree.",
+        default="auto",
+    )
+    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=1000)
+    tol: NonNegative = parameter(
+        "The descent has converged when 50 iterations lower the divergence by less than this share; 0 runs all "
+        "``max_iter`` iterations.",
+        default=5e-3,
+    )
+    repulsion: RepulsionName = parameter(
+        "Method that sums the repulsion: over all pairs, by Barnes-Hut (up to 3-D) or by FFT on a grid (up to 2-D).",
+        default="auto",
+    )
+    accuracy: Positive | None = parameter("Relative error allowed to Barnes-Hut and FFT; None is 1e-2.", default=None)
+
+    kl_divergence_: float = fitted()
+    affinity_matrix_: csr_array = fitted()
+    bandwidths_: FloatArray = fitted()
+
+    _accepts_graphs: ClassVar[bool] = True
+    _invertible: ClassVar[bool] = True
+    _local_inverse: ClassVar[bool] = True
+    _divergence: ClassVar[type[Divergence]] = JointDivergence
+    _initial_std: ClassVar[float] = SNE_INITIAL_STD
+    _max_new_perplexity: ClassVar[float] = inf
+
+    @abstractmethod
+    def _layout_kernel(self) -> LayoutKernel:
+        """Return the kernel of the layout's probabilities."""
+
+    @abstractmethod
+    def _phases(self, initial: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
+        """Return the phases of the descent from an initial layout."""
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        rule = self._rule(n_points)
+        if self.n_neighbors != "auto" and self.bandwidth is None:
+            check_list_length(self.perplexity, int(rule.n_neighbors or 0), n_points)
+        if self.bandwidth is not None:
+            sigma = np.asarray(self.bandwidth, dtype=np.float64)
+            if sigma.shape not in ((), (n_points,)) or not np.isfinite(sigma).all() or sigma.min() <= 0:
+                raise ValueError(
+                    f"bandwidth must be a positive number, or one for each of the {n_points} points; got "
+                    f"{self.bandwidth!r}."
+                )
+        resolve_repulsion(self.repulsion, n_points, self.n_components, self.accuracy)
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        """Return which neighbors are listed: by default three times the largest perplexity."""
+        largest = max(resolve_perplexities(self.perplexity, n_points))
+        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
+        return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        n, joint_objective = count_points(X), self._divergence is JointDivergence
+        check_init(self.init, X, self.n_components, self._pairwise)
+        graph, index = list_neighbors(X, self._rule(n), run)
+        conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
+        joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
+        entries = joint.data if joint_objective else conditional.matrix.data
+        del conditional  # as large as the graph
+        information = negative_entropy(entries) if joint_objective else negative_entropy(entries) / n
+        embedding = self._lay_out(X, joint, information, run)
+        perplexity = min(self._max_new_perplexity, *resolve_perplexities(self.perplexity, n))
+        extension = DivergenceExtension.of(
+            index, embedding.coordinates, self._layout_kernel(), perplexity, run, joint=joint_objective
+        )
+        return replace(
+            embedding,
+            graph=graph,
+            extension=extension,
+            notes={**index.notes, "perplexity_missed": missed, **embedding.notes},
+            fitted={**embedding.fitted, "bandwidths_": bandwidths},
+        )
+
+    def _lay_out(self, X: Any, joint: csr_array, information: float, run: Run) -> Embedding:
+        """Return the layout of joint probabilities, whose negative entropy is ``information``."""
+        n, d = joint.shape[0], self.n_components
+        start = self._start(X, joint, run)
+        initial = start.places if start.shaped else self._initial_std * start.places
+        kernel = self._layout_kernel()
+        repulsion = choose_repulsion(kernel, n, d, repulsion=self.repulsion, accuracy=self.accuracy)
+        divergence = self._divergence(joint, information, kernel, repulsion, run)
+        phases = self._phases(initial, start.shaped)
+        layout, trace = minimize_divergence(divergence, initial, phases, self.learning_rate, run, rescale=start.shaped)
+        value, how = divergence.final_value(layout)
+        return Embedding(
+            layout,
+            trace=trace,
+            notes={"init": start.kind, "repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
+            fitted={"kl_divergence_": value, "affinity_matrix_": joint},
+        )
+
+    def _start(self, X: Any, joint: csr_array, run: Run) -> Start:
+        return find_start(self.init, X, joint, self.n_components, run, metric=self.metric)
+
+
+@estimator
+class GaussianLayoutMixin(NeighborEmbedding):
+    """What SNE and symmetric SNE share.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The layout, centered, in units of the root of twice the variance of its kernel.
+    """
+
+    tol: NonNegative = 1e-3
+
+    def _layout_kernel(self) -> LayoutKernel:
+        return LayoutKernel(dof=None)
+
+    def _phases(self, initial: FloatArray, shaped: bool) -> list[ExaggerationPhase]:  # noqa: ARG002
+        return [ExaggerationPhase("main", self.max_iter, tol=self.tol)]
+
+    def _start(self, X: Any, joint: csr_array, run: Run) -> Start:
+        start = super()._start(X, joint, run)
+        if start.shaped and self.init == "auto" and torn_share(X, start.places, joint) > MAX_TORN_AFFINITY:
+            return find_start("pca", X, joint, self.n_components, run)
+        return start
 
 
 @register(
-    family="neighbor",
+    problem="descent",
+    papers=("hinton2002",),
+    gives=_GIVES,
+    keeps="each point's own neighbor probabilities: no neighborhood is given up for another",
+    loses="room: moderately far points crowd together, so clusters are not separated by gaps",
+    use_when="the neighbor probabilities of every individual point count, outliers included, or to teach t-SNE",
+    fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
+    cost="as SymmetricSNE, with two sums of the repulsion an iteration",
+    test_params=_TEST_PARAMS,
+)
+@estimator
+class SNE(GaussianLayoutMixin):
+    r"""Embed points so that the neighbor probabilities of every individual point count equally, outliers included.
+
+    Stochastic neighbor embedding minimizes the sum of the divergences of the points:
+
+    .. math:: \min_Y \frac1n \sum_i \sum_j p_{j|i} \ln \frac{p_{j|i}}{q_{j|i}}, \qquad
+        p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}, \quad q_{j|i} \propto e^{-\|y_i - y_j\|^2} ,
+
+    each normalized over j, with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity. The gradient
+    of the sum is :math:`2 \sum_j (p_{j|i} - q_{j|i} + p_{i|j} - q_{i|j}) (y_i - y_j)`.
+
+    Attributes
+    ----------
+    embedding_
+    kl_divergence_ : float
+        The mean divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The joint probabilities :math:`(p_{j|i} + p_{i|j}) / (2n)`.
+    bandwidths_, graph_, trace_, n_iter_, diagnostics_
+
+    See Also
+    --------
+    TSNE : more room for clusters.
+    SymmetricSNE : one divergence of joint probabilities.
+
+    Notes
+    -----
+    Initial layouts other than "ipa" are scaled to a standard deviation of 0.1; "auto" is not "ipa" if neighbors are
+    listed across the sheets of the surface. New points minimize their own divergence against the fixed layout; a new
+    point that coincides with a fitted one gets its coordinates.
+
+    Examples
+    --------
+    >>> from manifoldry import SNE, datasets
+    >>> roll = datasets.swiss_roll(200)
+    >>> SNE(perplexity=15).fit_transform(roll.X).shape
+    (200, 2)
+    """
+
+    _divergence: ClassVar[type[Divergence]] = ConditionalDivergence
+
+
+@register(
+    problem="descent",
+    papers=("vandermaaten2008", "hinton2002"),
+    gives=_GIVES,
+    keeps="the joint probabilities of being neighbors, near ones most",
+    loses="room: moderately far points crowd together, so clusters are not separated by gaps",
+    use_when="you want a smooth map of one connected cloud, without the gaps of t-SNE",
+    fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
+    cost="O(n) an iteration by FFT (1-D, 2-D), O(n log n) by Barnes-Hut (3-D)",
+    test_params=_TEST_PARAMS,
+)
+@estimator
+class SymmetricSNE(GaussianLayoutMixin):
+    r"""Draw a smooth map of one connected cloud by joint neighbor probabilities, without the gaps of t-SNE.
+
+    Symmetric SNE minimizes one divergence between joint probabilities, Gaussian on both sides:
+
+    .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
+        p_{ij} = \frac{p_{j|i} + p_{i|j}}{2n}, \quad q_{ij} \propto e^{-\|y_i - y_j\|^2} ,
+
+    q normalized over all pairs. The gradient is :math:`4 \sum_j (p_{ij} - q_{ij}) (y_i - y_j)`. t-SNE is the same with
+    a heavy-tailed q.
+
+    Attributes
+    ----------
+    embedding_
+    kl_divergence_ : float
+        The divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
+    affinity_matrix_, bandwidths_, graph_, trace_, n_iter_, diagnostics_
+
+    See Also
+    --------
+    TSNE : heavy tails, which separate clusters.
+    SNE : the probabilities of every individual point.
+
+    Notes
+    -----
+    Initial layouts other than "ipa" are scaled to a standard deviation of 0.1. New points minimize their own divergence
+    against the fixed layout.
+
+    Examples
+    --------
+    >>> from manifoldry import SymmetricSNE, datasets
+    >>> roll = datasets.swiss_roll(200)
+    >>> SymmetricSNE(perplexity=15).fit_transform(roll.X).shape
+    (200, 2)
+    """
+
+
+@register(
     problem="descent",
     papers=(
         "vandermaaten2008",
@@ -50,13 +358,13 @@ MAX_NEW_PERPLEXITY = 5.0
         "lee2015",
         "policar2023",
     ),
-    gives=("transform", "inverse", "trace", "graph"),
+    gives=_GIVES,
     keeps="who is a near neighbor of whom, better than any other map in the plane",
     loses="distances, densities and the arrangement of clusters: sizes and gaps in the picture mean little",
     use_when="clusters and fine structure should be visible in two dimensions",
     fails_when="distances in the map are read as distances, or more than three dimensions are wanted",
     cost="O(n) an iteration by FFT (1-D, 2-D), O(n log n) by Barnes-Hut (3-D): to a million points",
-    test_params={"n_components": 2, "max_iter": 500},
+    test_params=_TEST_PARAMS,
 )
 @estimator
 class TSNE(NeighborEmbedding):
@@ -79,9 +387,7 @@ class TSNE(NeighborEmbedding):
     kl_divergence_ : float
         The divergence reached, without exaggeration; ``diagnostics_["kl_divergence"]`` says whether it is exact or
         estimated by the approximate repulsion.
-    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
-        The joint probabilities p.
-    bandwidths_
+    affinity_matrix_, bandwidths_
     learning_rate_ : float
         The learning rate of the main phase.
     graph_, trace_, n_iter_, diagnostics_
@@ -129,43 +435,17 @@ class TSNE(NeighborEmbedding):
     )
     late_exaggeration_iter: NonNegativeInt = parameter("Number of iterations of that last phase.", default=250)
 
-    _extra_metrics = ("affinity",)
-    kl_divergence_: float = fitted()
-    affinity_matrix_: csr_array = fitted()
-    bandwidths_: FloatArray = fitted()
     learning_rate_: float = fitted()
 
-    _blockwise = BlockFit(n_rows=50_000)
+    _extra_metrics = ("affinity",)
+    _initial_std: ClassVar[float] = TSNE_INITIAL_STD
+    _max_new_perplexity: ClassVar[float] = MAX_NEW_PERPLEXITY
+    _chunk_support = ChunkSupport(n_rows=50_000)
 
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        if self.metric == "affinity":
-            joint = joint_probabilities(X)
-            return self._lay_out(joint, joint, run)[0]
-        n = count_points(X)
-        check_init(self.init, X, self.n_components, self._pairwise)
-        graph, index = list_neighbors(X, self._rule(n), run)
-        conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
-        joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
-        del conditional  # as large as the graph
-        embedding, kernel = self._lay_out(X, joint, run)
-        perplexity = min(MAX_NEW_PERPLEXITY, *resolve_perplexities(self.perplexity, n))
-        return replace(
-            embedding,
-            graph=graph,
-            extension=DivergencePlacement.of(index, embedding.coordinates, kernel, perplexity, run),
-            notes={**index.notes, "perplexity_missed": missed, **embedding.notes},
-            fitted={**embedding.fitted, "bandwidths_": bandwidths},
-        )
+    def _layout_kernel(self) -> LayoutKernel:
+        return LayoutKernel(self.dof)
 
-    def _lay_out(self, X: Any, joint: csr_array, run: Run) -> tuple[Embedding, LayoutKernel]:
-        """Return the layout of joint probabilities, and its kernel."""
-        n = joint.shape[0]
-        check_init(self.init, X, self.n_components, self._pairwise)
-        start = find_start(self.init, X, joint, self.n_components, run, metric=self.metric)
-        places = start.places if start.shaped else TSNE_INITIAL_STD * start.places
-        kernel = LayoutKernel.student_t(self.dof)
-        repulsion = choose_repulsion(kernel, n, self.n_components, repulsion=self.repulsion, accuracy=self.accuracy)
-        divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
+    def _phases(self, initial: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
         schedule = ExaggerationSchedule(
             self.max_iter,
             self.tol,
@@ -174,14 +454,16 @@ class TSNE(NeighborEmbedding):
             self.late_exaggeration,
             self.late_exaggeration_iter,
         )
-        phases = schedule.phases(places, start.shaped)
-        layout, trace = minimize_divergence(divergence, places, phases, self.learning_rate, run, rescale=start.shaped)
-        value, how = divergence.final_value(layout)
-        rate = n / 2 if self.learning_rate == "auto" else float(self.learning_rate)
-        embedding = Embedding(
-            layout,
-            trace=trace,
-            notes={"init": start.kind, "repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
-            fitted={"kl_divergence_": value, "affinity_matrix_": joint, "learning_rate_": rate},
-        )
-        return embedding, kernel
+        return schedule.phases(initial, shaped)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.metric != "affinity":
+            return super()._embed(X, run)
+        joint = joint_probabilities(X)
+        check_init(self.init, joint, self.n_components, self._pairwise)
+        return self._lay_out(joint, joint, negative_entropy(joint.data), run)
+
+    def _lay_out(self, X: Any, joint: csr_array, information: float, run: Run) -> Embedding:
+        embedding = super()._lay_out(X, joint, information, run)
+        rate = joint.shape[0] / 2 if self.learning_rate == "auto" else float(self.learning_rate)
+        return replace(embedding, fitted={**embedding.fitted, "learning_rate_": rate})

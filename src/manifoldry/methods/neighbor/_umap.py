@@ -33,7 +33,7 @@ from manifoldry._numerics.geometry.neighbor_affinity import (
 from manifoldry._numerics.patches.start import find_start
 from manifoldry.graph._operations import distinct_rows, list_neighbors
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._embedder import Embedder, Metric, count_points
 from manifoldry.methods._base._estimator import estimator, fitted
 from manifoldry.methods._base._targets import known_classes, known_numbers
@@ -56,7 +56,6 @@ the epochs keep as many neighbors."""
 
 
 @register(
-    family="neighbor",
     problem="descent",
     papers=("mcinnes2018", "damrich2021", "narayan2021"),
     gives=("transform", "inverse", "trace", "graph"),
@@ -211,11 +210,11 @@ class UMAP(Embedder):
     rad_orig_: FloatArray = fitted()
     rad_emb_: FloatArray = fitted()
 
-    _takes_graphs: ClassVar[bool] = True
+    _accepts_graphs: ClassVar[bool] = True
     _invertible: ClassVar[bool] = True
     _local_inverse: ClassVar[bool] = True
 
-    _blockwise = BlockFit(n_rows=100_000)
+    _chunk_support = ChunkSupport(n_rows=100_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -250,7 +249,10 @@ class UMAP(Embedder):
         graph, index = list_neighbors(X, self._rule(n), run)
         with run.stage("affinities"):
             fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
-            goal = self._density_goal(graph, fuzzy)
+            goal = None
+            if self.densmap:  # log radii of the points, whatever their targets
+                radii = log_local_radii(graph, fuzzy)
+                goal = DensityGoal(radii, self.dens_lambda, self.dens_frac, self.dens_var_shift)
             if y is not None:
                 fuzzy = self._intersected(fuzzy, y, run)
         if y is not None and isinstance(init, str) and init == "auto":
@@ -258,13 +260,13 @@ class UMAP(Embedder):
         start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
         parameters = self._layout_parameters(n, start.shaped)
         stretched = not (start.shaped or start.kind == "given")
-        places = rounded_layout(start.places, stretched)
-        layout, trace = optimize_layout(places, fuzzy, parameters, run, rescale=start.shaped, density=goal)
+        initial = rounded_layout(start.places, stretched)
+        layout, trace = optimize_layout(initial, fuzzy, parameters, run, rescale=start.shaped, density=goal)
         return Embedding(
             layout,
             graph=graph,
             trace=trace,
-            extension=UMAPPlacement.of(index, layout, parameters, self.local_connectivity, graph, run),
+            extension=UMAPExtension.of(index, layout, parameters, self.local_connectivity, graph, run),
             notes={**index.notes, "init": start.kind, "n_epochs": parameters.n_epochs},
             fitted={
                 "affinity_matrix_": fuzzy,
@@ -273,12 +275,6 @@ class UMAP(Embedder):
                 **self._radii(goal, layout, run),
             },
         )
-
-    def _density_goal(self, graph: NeighborGraph, fuzzy: csr_array) -> DensityGoal | None:
-        """Return the log radii of the points, whatever their targets, and densMAP's parameters; None without it."""
-        if not self.densmap:
-            return None
-        return DensityGoal(log_local_radii(graph, fuzzy), self.dens_lambda, self.dens_frac, self.dens_var_shift)
 
     def _radii(self, goal: DensityGoal | None, layout: FloatArray, run: Run) -> dict[str, FloatArray]:
         if goal is None:
@@ -324,21 +320,16 @@ N_SWEEPS, LEARNING_RATE_SHARE = 30, 0.25
 """Sweeps of a new point, and the share of the learning rate with which they begin."""
 MAX_SAMPLE_RATE = 10_000
 """Negative samples per edge in a model file; 5 are usual, and with these a point takes about a second."""
-MAX_EXTENT = 1e15
-"""Coordinates of a loaded layout: the squares of their differences are finite in single precision."""
+MAX_EXTENT = 1e15  # coordinates of a loaded layout: the squares of their differences are finite in single precision
 
 
 @dataclass(frozen=True)
-class UMAPPlacement:
+class UMAPExtension:
     """A new point begins at the mean of its neighbors, weighted by membership, and moves as the fitted ones did.
 
-    The fitted points do not move, and random numbers are the same for every new one: the place of a point depends
-    neither on the others of its batch nor on its index among them. A new point that coincides with a fitted one takes
-    its place (mcinnes2018).
-
-    ``parameters`` are those of the layout, with the learning rate of new points; ``local_connectivity`` and ``mean``
-    those of the fitted points' `membership_strengths`. The nearest neighbor of a fitted point has membership 1, that of
-    a new point need not, so one less is taken. ``first_sweep`` is the number of the first sweep; each has its own seed.
+    The fitted points stay, and all new ones have the same random numbers (``seeds`` of sweeps from ``first_sweep``), so
+    coordinates do not depend on the batch. A point that coincides with a fitted one gets its coordinates (mcinnes2018).
+    The nearest neighbor of a new point need not have membership 1, so one less than ``local_connectivity`` is taken.
     """
 
     index: NeighborIndex
@@ -358,8 +349,8 @@ class UMAPPlacement:
         local_connectivity: float,
         graph: NeighborGraph,
         run: Run,
-    ) -> UMAPPlacement:
-        """Return the placement in a finished layout of the points of ``graph``."""
+    ) -> UMAPExtension:
+        """Return the extension of a finished layout of the points of ``graph``."""
         rng = run.rng("new points")
         parameters = replace(parameters, learning_rate=LEARNING_RATE_SHARE * parameters.learning_rate)
         mean = mean_length(graph.indptr, graph.lengths)
@@ -367,42 +358,42 @@ class UMAPPlacement:
         return cls(index, layout, parameters, local_connectivity, mean, first_sweep, seeds)
 
     def _check_loaded(self) -> None:
-        """Refuse numbers for which compiled loops, which check no index, would read beyond their tables."""
+        """Check the numbers that compiled loops use as indices."""
         tables = np.concatenate([np.ravel(table) for table in self.parameters.tables()])
         extent = float(np.abs(self.layout).max(initial=0.0))
         steps = (self.parameters.learning_rate, self.parameters.negative_sample_rate, self.mean)
         counts = 0 <= self.first_sweep < 2**32 and self.parameters.negative_sample_rate <= MAX_SAMPLE_RATE
         sound = counts and all(0 <= step < MAX_EXTENT for step in steps)
         if not (sound and np.isfinite(tables).all() and extent < MAX_EXTENT):
-            raise ValueError("A layout of UMAP has finite places and parameters; got others.")
+            raise ValueError("A layout of UMAP has finite coordinates and parameters; got others.")
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points."""
+        """Return the coordinates of new points."""
         from manifoldry._numerics.kernels.umap_layout import place_rows
 
-        near, away = self.index.query(X, run)
-        order = np.argsort(away, axis=1, kind="stable")
-        near, away = np.take_along_axis(near, order, 1), np.take_along_axis(away, order, 1)
-        listed = np.isfinite(away)
+        neighbors, distances = self.index.query(X, run)
+        order = np.argsort(distances, axis=1, kind="stable")
+        neighbors, distances = np.take_along_axis(neighbors, order, 1), np.take_along_axis(distances, order, 1)
+        listed = np.isfinite(distances)
         indptr = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
         certain = max(0.0, self.local_connectivity - 1.0)
-        weights = np.zeros(away.shape)
-        weights[listed] = membership_strengths(indptr, away[listed], run, certain, self.mean).values
-        where = self.layout[np.maximum(near, 0)]
-        placed = (np.einsum("ij,ijc->ic", weights, where) / weights.sum(axis=1)[:, None]).astype(np.float32)
+        weights = np.zeros(distances.shape)
+        weights[listed] = membership_strengths(indptr, distances[listed], run, certain, self.mean)[0]
+        fitted = self.layout[np.maximum(neighbors, 0)]
+        coordinates = (np.einsum("ij,ijc->ic", weights, fitted) / weights.sum(axis=1)[:, None]).astype(np.float32)
         rates = sampling_rates(weights[listed], np.repeat(weights.max(axis=1), listed.sum(axis=1)))
-        edges = indptr, near[listed].astype(np.int32), rates
+        edges = indptr, neighbors[listed].astype(np.int32), rates
         p = self.parameters
         how = p.tables(), p.negative_sample_rate, np.float32(p.learning_rate), np.uint32(self.first_sweep)
         # Compiled for arrays that may be written, which those of a memory-mapped pickle may not.
         layout, seeds = np.require(self.layout, requirements="W"), np.require(self.seeds, requirements="W")
         run.map(
-            lambda lo, hi: place_rows(*edges, layout, placed, *how, seeds, lo, hi),
-            run.ranges(len(placed), NEW_ROWS_PER_TASK),
+            lambda lo, hi: place_rows(*edges, layout, coordinates, *how, seeds, lo, hi),
+            run.ranges(len(coordinates), NEW_ROWS_PER_TASK),
         )
-        known = away[:, 0] == 0
-        placed[known] = self.layout[near[known, 0]]
-        return placed
+        coincident = distances[:, 0] == 0
+        coordinates[coincident] = self.layout[neighbors[coincident, 0]]
+        return coordinates
 
     def left_out(self, run: Run) -> SampledLeftOut:
         """Return the loss of a fitted point left out of the frozen layout."""

@@ -1,4 +1,4 @@
-"""Autoassociative networks: a net that reproduces its input through a narrow layer, whose values are coordinates."""
+"""Autoencoders: networks that reproduce their input through a narrow layer, whose values are coordinates."""
 
 from __future__ import annotations
 
@@ -10,35 +10,30 @@ import numpy as np
 from manifoldry._core.parameters import NonNegative, Positive, PositiveInt, Range, Sizes, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import Embedding, IntArray, Trace
+from manifoldry._core.values import Embedding, FloatArray, IntArray, Trace
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
-from manifoldry.methods._base._texts import ACTIVATION_TEXT, BACKEND_TEXT, BATCH_SIZE_TEXT
+from manifoldry.methods._base._chunks import ChunkSupport
+from manifoldry.methods._base._texts import ACTIVATION_TEXT, BATCH_SIZE_TEXT
 from manifoldry.methods.networks._network import (
     NETWORK_ROWS_PER_TASK,
     Activation,
-    BackendName,
     Network,
     NetworkInputs,
-    array_module,
+    Schedule,
     linear_network,
+    minimize_loss,
+    summed,
+    train,
 )
-from manifoldry.methods.networks._training import Backend, Schedule, added, minimize_loss, train
 
-MAX_LBFGS_ROWS = 5000
-"""Points up to which all are taken at every step, by L-BFGS; of more, minibatches go further in the same time."""
+MAX_LBFGS_ROWS = 5000  # maximum number of points for L-BFGS; with more, minibatches reach a lower loss in the same time
 MIN_HELD_OUT = 10
-"""Least number of held-out points by which a training is ended: fewer say little. Ten are enough to keep a net from
-learning a hundred rows by heart, and then losing twice as much of new ones as PCA does."""
+"""Minimum number of held-out points that end a training: enough to keep a network from memorizing a hundred rows."""
 ADAM_ITER, LBFGS_ITER = 100, 300
 ADAM_PATIENCE, LBFGS_PATIENCE = 20, 100
-"""Iterations without a better reconstruction of held-out points that end a training: from the saddle point that
-principal components of a circle are, L-BFGS takes up to a hundred through worse ones."""
-OFF_PCA = 0.03
-"""How far off principal components the nets start, in units of the first: of symmetric data they are a saddle point,
-and nothing would lead away from it."""
-MIN_GAIN_OVER_PCA = 0.02
-"""Share of PCA's error by which a net must be better for its map to be worth the trouble."""
+"""Iterations without a better validation: L-BFGS takes up to a hundred away from the saddle point of a circle."""
+OFF_PCA = 0.03  # distance of the start from principal components, which are a saddle point for symmetric data
+MIN_GAIN_OVER_PCA = 0.02  # share of PCA's error by which a network must be better to be useful
 
 
 @register(
@@ -84,11 +79,6 @@ class Autoencoder(Embedder):
     PrincipalSurface : a smooth sheet for few dimensions.
     ParametricUMAP : a network that keeps neighbors.
 
-    Notes
-    -----
-    Networks are trained on principal components in the unit of the largest, so rotation, shift and unit of the data do
-    not change the result. Rows in float32 are trained in float32, in about half the time.
-
     Examples
     --------
     >>> import numpy as np
@@ -104,7 +94,9 @@ class Autoencoder(Embedder):
         "Dimension of the embedding: the width of the bottleneck, which is linear.", default=2, kw_only=False
     )
     hidden_layer_sizes: Sizes = parameter(
-        "Widths of the encoder's hidden layers; () for a linear network.", default=(64, 32)
+        "Widths of the encoder's hidden layers; () for a linear network. The inputs are principal components in the "
+        "unit of the largest, so rotation, shift and unit of the data do not change the result.",
+        default=(64, 32),
     )
     activation: Activation = parameter(ACTIVATION_TEXT, default="tanh")
     weight_decay: NonNegative = parameter(
@@ -118,7 +110,7 @@ class Autoencoder(Embedder):
         'Maximum number of iterations of L-BFGS, or of epochs of Adam; "auto" is 300 iterations or 100 epochs.',
         default="auto",
     )
-    batch_size: PositiveInt = parameter(BATCH_SIZE_TEXT, default=200)
+    batch_size: PositiveInt = parameter(f"{BATCH_SIZE_TEXT} For float32 rows Adam computes in float32.", default=200)
     learning_rate: Positive = parameter("Learning rate of Adam, which decreases linearly to 0.", default=2e-3)
     tol: NonNegative = parameter("L-BFGS has converged when no derivative exceeds this.", default=1e-6)
     validation_fraction: Annotated[float, Range(0, 0.5)] = parameter(
@@ -130,38 +122,34 @@ class Autoencoder(Embedder):
     n_iter_no_change: PositiveInt | Literal["auto"] = parameter(
         'Patience of the held-out test; "auto" is 100 iterations of L-BFGS, or 20 epochs of Adam.', default="auto"
     )
-    backend: BackendName = parameter(BACKEND_TEXT, default="numpy")
 
     reconstruction_error_: float = fitted()
 
-    _takes_sparse: ClassVar[bool] = False
+    _accepts_sparse: ClassVar[bool] = False
     _invertible: ClassVar[bool] = True
-
-    _blockwise = BlockFit(n_rows=20_000)
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        if self.backend == "torch" and self.solver == "lbfgs":
-            raise ValueError("solver='lbfgs' is numpy's: take backend='numpy', or solver='adam'.")
-        Backend(self.backend).require()
+    _chunk_support = ChunkSupport(n_rows=20_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         inputs = NetworkInputs.of(X, run)
-        trained, held = self._parts(inputs.order, run)
-        lbfgs = self._uses_lbfgs(len(trained))
+        trained, held_out = self._split(inputs.order, run)
+        lbfgs = self.solver == "lbfgs" or (self.solver == "auto" and len(trained) <= MAX_LBFGS_ROWS)
         loss, pca, start = self._start(inputs, np.float32 if X.dtype == np.float32 and not lbfgs else np.float64, run)
-        found, trace = self._train(start, loss, trained, held, lbfgs, run)
-        before, after = (loss.lost(net, inputs.order) for net in (pca, found))
+        parameters, trace = self._train(start, loss, trained, held_out, lbfgs, run)
+        before, after = (loss.lost(each, inputs.order) for each in (pca, parameters))
         if not after <= before:
-            found, after = pca, before
-        encoder, decoder = loss.split(np.asarray(loss.backend.host(found), dtype=np.float64))
+            parameters, after = pca, before
+        encoder, decoder = loss.split(np.asarray(parameters, dtype=np.float64))
         extension = inputs.encoder(encoder, inputs.unit)
         notes: dict[str, Any] = {"solver": "lbfgs" if lbfgs else "adam", "pca_error": inputs.of_all(before)}
-        if len(held):
-            linear, bent = (inputs.of_all(loss.lost(net, held)) for net in (pca, found))
-            notes |= {"held_out_error": bent, "advice": _advice(linear, bent, run)}
+        if len(held_out):
+            linear, curved = (inputs.of_all(loss.lost(each, held_out)) for each in (pca, parameters))
+            notes |= {"held_out_error": curved, "advice": _gain_advice(linear, curved, run)}
         elif after < before and len(start) > inputs.rows.size:
-            notes["advice"] = _by_heart(len(trained), len(start))
+            notes["advice"] = (
+                f"{len(trained)} points are too few to hold any out, and the network has {len(start):,} weights: it "
+                "can learn them by heart, and lose more of new points than PCA does. Use PCA or PrincipalSurface, or "
+                "more points.",
+            )
         return Embedding(
             extension(X, run),
             trace=trace,
@@ -171,35 +159,32 @@ class Autoencoder(Embedder):
             fitted={"reconstruction_error_": inputs.of_all(after)},
         )
 
-    def _start(self, inputs: NetworkInputs, precision: Any, run: Run) -> tuple[Autoassociation, Any, Any]:
-        """Return what is minimized, parameters that make the nets principal components, and the start near."""
+    def _start(
+        self, inputs: NetworkInputs, precision: Any, run: Run
+    ) -> tuple[ReconstructionLoss, FloatArray, FloatArray]:
+        """Return the loss, the parameters of principal components, and the start close to them."""
         rng, d = run.rng("weights"), self.n_components
-        hidden, kept = tuple(self.hidden_layer_sizes), np.eye(inputs.rows.shape[1], d)
-        encoder = linear_network(kept, hidden, self.activation, np.sqrt(inputs.variance), rng)
+        hidden, leading = tuple(self.hidden_layer_sizes), np.eye(inputs.rows.shape[1], d)
+        encoder = linear_network(leading, hidden, self.activation, np.sqrt(inputs.variance), rng)
         code_spread = np.sqrt((inputs.rows[:, :d] ** 2).sum() / len(inputs.rows))  # at least 1: that of the first
-        decoder = linear_network(kept.T, hidden[::-1], self.activation, code_spread, rng)
-        backend = Backend(self.backend)
-        rows = backend.array(inputs.rows.astype(precision))
-        pca = np.concatenate([encoder.parameters, decoder.parameters]).astype(precision)
-        nets = [net.stirred(OFF_PCA, rng).parameters for net in (encoder, decoder)]
-        loss = Autoassociation(encoder, decoder, rows, inputs.variance, self.weight_decay, backend, run)
-        return loss, backend.array(pca), backend.array(np.concatenate(nets).astype(precision))
+        decoder = linear_network(leading.T, hidden[::-1], self.activation, code_spread, rng)
+        pca = np.concatenate([encoder.parameters, decoder.parameters])
+        start = np.concatenate([network.perturbed(OFF_PCA, rng).parameters for network in (encoder, decoder)])
+        rows = inputs.rows.astype(precision)
+        loss = ReconstructionLoss(encoder, decoder, rows, inputs.variance, self.weight_decay, run)
+        return loss, pca.astype(precision), start.astype(precision)
 
-    def _uses_lbfgs(self, n_rows: int) -> bool:
-        few = self.backend == "numpy" and n_rows <= MAX_LBFGS_ROWS
-        return self.solver == "lbfgs" or (self.solver == "auto" and few)
-
-    def _parts(self, order: IntArray, run: Run) -> tuple[IntArray, IntArray]:
+    def _split(self, order: IntArray, run: Run) -> tuple[IntArray, IntArray]:
         """Return the points that are trained on and those held out."""
-        n_held = int(self.validation_fraction * len(order))
-        if n_held < MIN_HELD_OUT:
+        n_held_out = int(self.validation_fraction * len(order))
+        if n_held_out < MIN_HELD_OUT:
             return order, order[:0]
         shuffled = order[run.rng("held out").permutation(len(order))]
-        return shuffled[n_held:], shuffled[:n_held]
+        return shuffled[n_held_out:], shuffled[:n_held_out]
 
     def _train(
-        self, start: Any, loss: Autoassociation, trained: IntArray, held: IntArray, lbfgs: bool, run: Run
-    ) -> tuple[Any, Trace]:
+        self, start: FloatArray, loss: ReconstructionLoss, trained: IntArray, held_out: IntArray, lbfgs: bool, run: Run
+    ) -> tuple[FloatArray, Trace]:
         usual, patience = (LBFGS_ITER, LBFGS_PATIENCE) if lbfgs else (ADAM_ITER, ADAM_PATIENCE)
         schedule = Schedule(
             usual if self.max_iter == "auto" else int(self.max_iter),
@@ -208,96 +193,75 @@ class Autoencoder(Embedder):
             patience if self.n_iter_no_change == "auto" else int(self.n_iter_no_change),
             self.tol,
         )
-        judge = (lambda parameters: loss.lost(parameters, held)) if len(held) else None
+        validation = (lambda parameters: loss.lost(parameters, held_out)) if len(held_out) else None
         optimize = minimize_loss if lbfgs else train
-        return optimize(start, loss, trained, schedule, run, judge)
+        return optimize(start, loss, trained, schedule, run, validation)
 
 
-def _by_heart(n_points: int, n_weights: int) -> tuple[str, ...]:
-    """Return a sentence about a net of more weights than numbers to learn, with too few points to hold any out."""
-    return (
-        f"{n_points} points are too few to hold any out, and the net has {n_weights:,} weights: it can learn them by "
-        "heart, and lose more of new points than PCA does. Take PCA or PrincipalSurface, or more points.",
-    )
-
-
-def _advice(linear: float, bent: float, run: Run) -> tuple[str, ...]:
-    """Return a sentence where the net reconstructs held-out points hardly better than PCA does."""
-    if run.stopped or bent < (1 - MIN_GAIN_OVER_PCA) * linear:
+def _gain_advice(linear: float, curved: float, run: Run) -> tuple[str, ...]:
+    """Return a sentence if the network reconstructs held-out points hardly better than PCA."""
+    if run.stopped or curved < (1 - MIN_GAIN_OVER_PCA) * linear:
         return ()
     return (
-        f"Of held-out points the net loses {bent:.3g} of the variance, and PCA {linear:.3g}: the data is about as "
-        "flat as PCA takes them, or too few for a net. Take PCA, or more points, or other hidden_layer_sizes.",
+        f"The network loses {curved:.3g} of the variance of held-out points, and PCA {linear:.3g}: the data is nearly "
+        "flat, or the points are too few for a network. Use PCA, more points, or other hidden_layer_sizes.",
     )
-
-
-# What an autoassociative net minimizes: the squared error of its reconstruction through a bottleneck.
 
 
 @dataclass(frozen=True)
-class Autoassociation:
-    r"""The share of the variance that is lost on the way through encoder and decoder, and what large weights cost.
+class ReconstructionLoss:
+    r"""The share of the variance that encoder and decoder lose, plus the penalty of large weights.
 
     .. math:: \frac{1}{n \sigma^2} \sum_i \|x_i - g(f(x_i))\|^2 + \alpha \sum_l \|W_l\|^2
 
-    Parameters
-    ----------
-    encoder, decoder : Network
-        Their shapes; the parameters of both come in one vector.
-    inputs : array of shape (n, p)
-        The rows, of numpy or torch.
-    variance : float
-        The sum of variances :math:`\sigma^2`.
-    weight_decay : float
-        The factor :math:`\alpha`.
+    ``encoder`` and ``decoder`` give the layers; the parameters of both come in one vector.
     """
 
     encoder: Network
     decoder: Network
-    inputs: Any
+    inputs: FloatArray
     variance: float
     weight_decay: float
-    backend: Backend
     run: Run
 
-    def split(self, parameters: Any) -> tuple[Network, Network]:
+    def split(self, parameters: FloatArray) -> tuple[Network, Network]:
         """Return encoder and decoder with these parameters."""
         cut = self.encoder.n_parameters
         return replace(self.encoder, parameters=parameters[:cut]), replace(self.decoder, parameters=parameters[cut:])
 
-    def __call__(self, parameters: Any, rows: Any) -> tuple[float, Any]:
+    def __call__(self, parameters: FloatArray, rows: IntArray) -> tuple[float, FloatArray]:
         """Return the objective of some rows, and its gradient by the parameters."""
         encoder, decoder = self.split(parameters)
-        factor = 1.0 / (len(rows) * self.variance)
-        cut = encoder.n_parameters
+        factor, cut = 1.0 / (len(rows) * self.variance), encoder.n_parameters
 
-        def task(lo: int, hi: int) -> tuple[float, Any]:
-            X = self.inputs[self.backend.index(rows[lo:hi])]
-            code, kept = encoder.forward(X)
-            error, decoded = decoder.forward(code)
+        def task(lo: int, hi: int) -> tuple[float, FloatArray]:
+            X = self.inputs[rows[lo:hi]]
+            code, encoding = encoder.forward(X)
+            error, decoding = decoder.forward(code)
             error -= X
             value = factor * float((error * error).sum())
             error *= 2 * factor
-            gradient = array_module(parameters).empty_like(parameters)
-            encoder.backward(kept, decoder.backward(decoded, error, gradient[cut:], inputs=True), gradient[:cut])
+            gradient = np.empty_like(parameters)
+            by_code = decoder.backward(decoding, error, gradient[cut:])()
+            encoder.backward(encoding, by_code, gradient[:cut])
             return value, gradient
 
-        value, gradient = added(self.run.map(task, self.run.ranges(len(rows), NETWORK_ROWS_PER_TASK), blas=True))
+        value, gradient = summed(task, rows, self.run)
         if self.weight_decay > 0:
             value += encoder.decay(self.weight_decay, gradient[:cut])
             value += decoder.decay(self.weight_decay, gradient[cut:])
         return value, gradient
 
-    def value(self, parameters: Any, rows: Any) -> float:
+    def value(self, parameters: FloatArray, rows: IntArray) -> float:
         """Return the objective of some rows."""
         return self.lost(parameters, rows) + sum(net.decay(self.weight_decay) for net in self.split(parameters))
 
-    def lost(self, parameters: Any, rows: Any) -> float:
-        """Return the share of the variance that is lost of some rows, without the cost of weights."""
+    def lost(self, parameters: FloatArray, rows: IntArray) -> float:
+        """Return the share of the variance of some rows that is lost, without the penalty of weights."""
         encoder, decoder = self.split(parameters)
 
         def task(lo: int, hi: int) -> float:
-            X = self.inputs[self.backend.index(rows[lo:hi])]
+            X = self.inputs[rows[lo:hi]]
             error = decoder.forward(encoder.forward(X)[0])[0] - X
             return float((error * error).sum())
 

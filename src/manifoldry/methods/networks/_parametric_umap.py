@@ -1,4 +1,4 @@
-"""Parametric UMAP: a net from rows to places, trained by UMAP's loss."""
+"""Parametric UMAP and t-SNE: a network from rows to coordinates, trained by the layout and the loss."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
 from manifoldry._numerics.descent.divergence import (
     TSNE_INITIAL_STD,
+    Divergence,
     ExaggerationSchedule,
     JointDivergence,
     minimize_divergence,
@@ -51,8 +52,7 @@ from manifoldry.methods.networks._parametric import (
 )
 
 TARGET_EPOCHS, SHAPED_TARGET_EPOCHS, SHAPED_TARGET_RATE = 200, 100, 0.25
-"""Epochs of the layout that the net learns first, and those and the learning rate from a start that has its shape; as
-those of `UMAP` for many points: the net does not follow the last details anyway."""
+"""Epochs of the layout that the network learns, and those and the learning rate from a start that has its shape."""
 
 
 @register(
@@ -91,8 +91,8 @@ class ParametricUMAP(ParametricEmbedding):
     a_, b_ : float
         Parameters of the layout's kernel q.
     trace_ : Trace
-        The loss per point at the start of the tuning and in each of its epochs (the squared error towards the layout
-        if there is no tuning), including weight decay and noise.
+        The loss per point at the start of the tuning and in each of its epochs (without tuning, the squared
+        error to the layout), including weight decay and noise.
     diagnostics_ : dict
         Seconds, ``layout_missed``: share of the layout's variance that the network had not learned before the tuning.
 
@@ -101,12 +101,6 @@ class ParametricUMAP(ParametricEmbedding):
     UMAP : few rows, or new rows close to fitted ones.
     ParametricTSNE : the same for t-SNE.
     Autoencoder : keeps variance instead of neighbors.
-
-    Notes
-    -----
-    The neighbors are those of the Euclidean metric. Networks are trained on at most 100 principal components, in the
-    unit of the largest, so rotation, shift and unit of the data do not change the result. Rows in float32 are trained
-    in float32.
 
     Examples
     --------
@@ -144,13 +138,13 @@ class ParametricUMAP(ParametricEmbedding):
         parameters = self._parameters(shaped=False)
         loss = FuzzyCrossEntropy(fuzzy, parameters, inputs.order, run.rng("repelled"))
         kernel = {"a_": parameters.a, "b_": parameters.b}
-        return EncoderProblem(loss, graph, fuzzy, index.notes, {"affinity_matrix_": fuzzy, **kernel})
+        return EncoderProblem(loss, graph, index.notes, {"affinity_matrix_": fuzzy, **kernel})
 
     def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
         start = find_start("auto", X, problem.affinities, self.n_components, run, otherwise="spectral")
-        places = rounded_layout(start.places, stretched=not start.shaped)
+        coordinates = rounded_layout(start.places, stretched=not start.shaped)
         parameters = self._parameters(start.shaped)
-        return optimize_layout(places, problem.affinities, parameters, run, rescale=start.shaped)[0]
+        return optimize_layout(coordinates, problem.affinities, parameters, run, rescale=start.shaped)[0]
 
     def _parameters(self, shaped: bool) -> LayoutParameters:
         return LayoutParameters(
@@ -160,9 +154,6 @@ class ParametricUMAP(ParametricEmbedding):
             learning_rate=SHAPED_TARGET_RATE if shaped else 1.0,
             n_epochs=SHAPED_TARGET_EPOCHS if shaped else TARGET_EPOCHS,
         )
-
-
-# Parametric t-SNE: a net from rows to places, trained by t-SNE's divergence.
 
 
 @register(
@@ -188,8 +179,7 @@ class ParametricTSNE(ParametricEmbedding):
 
     with the probabilities p of `TSNE`. The network first learns the layout of t-SNE, by squared error, and is then
     tuned by the divergence itself; a minibatch moves its own points relative to the latest coordinates of the others,
-    by the gradient over all pairs. (In van der Maaten's method a minibatch uses only its own pairs, over which p and q
-    are normalized.)
+    by the gradient over all pairs. (In van der Maaten's method a minibatch uses and normalizes only its own pairs.)
 
     Attributes
     ----------
@@ -202,8 +192,8 @@ class ParametricTSNE(ParametricEmbedding):
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
     trace_ : Trace
-        The divergence at the start of the tuning and at the beginning of each of its epochs (the squared error towards
-        the layout if there is no tuning), including weight decay and noise.
+        The divergence at the start of the tuning and at the beginning of each of its epochs (without tuning,
+        the squared error to the layout), including weight decay and noise.
     diagnostics_ : dict
         Seconds, ``perplexity_missed`` (points with too many equal distances), ``layout_missed``: share of the layout's
         variance that the network had not learned before the tuning.
@@ -212,12 +202,6 @@ class ParametricTSNE(ParametricEmbedding):
     --------
     TSNE : few rows, or new rows close to fitted ones.
     ParametricUMAP : the same for UMAP.
-
-    Notes
-    -----
-    The neighbors are those of the Euclidean metric. Networks are trained on at most 100 principal components, in the
-    unit of the largest, so rotation, shift and unit of the data do not change the result. Rows in float32 are trained
-    in float32.
 
     Examples
     --------
@@ -259,18 +243,19 @@ class ParametricTSNE(ParametricEmbedding):
         graph, index = list_neighbors(X, self._rule(len(X)), run)
         conditional = conditional_probabilities(graph, self.perplexity, None, run)
         joint = conditional.joint()
-        kernel = LayoutKernel.student_t(self.dof)
+        kernel = LayoutKernel(self.dof)
         repulsion = choose_repulsion(kernel, len(X), self.n_components)
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
         notes = {**index.notes, "perplexity_missed": conditional.missed, "repulsion": repulsion.name}
-        return EncoderProblem(DivergenceLoss(divergence), graph, joint, notes, {"affinity_matrix_": joint})
+        return EncoderProblem(DivergenceLoss(divergence), graph, notes, {"affinity_matrix_": joint})
 
     def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
-        divergence = problem.loss.divergence  # type: ignore[attr-defined]
+        divergence = problem.loss.divergence  # type: ignore[union-attr]
         start = find_start("auto", X, problem.affinities, self.n_components, run)
-        places = start.places if start.shaped else TSNE_INITIAL_STD * start.places
-        phases = ExaggerationSchedule().phases(places, start.shaped)
-        return minimize_divergence(divergence, places, phases, "auto", run, rescale=start.shaped)[0]
+        coordinates = start.places if start.shaped else TSNE_INITIAL_STD * start.places
+        phases = ExaggerationSchedule().phases(coordinates, start.shaped)
+        return minimize_divergence(divergence, coordinates, phases, "auto", run, rescale=start.shaped)[0]
 
-    def _reached(self, Y: FloatArray, problem: EncoderProblem) -> dict[str, Any]:
-        return {"kl_divergence_": problem.loss.divergence.final_value(Y)[0]}  # type: ignore[attr-defined]
+    def _final_attributes(self, Y: FloatArray, problem: EncoderProblem) -> dict[str, Any]:
+        divergence: Divergence = problem.loss.divergence  # type: ignore[union-attr]
+        return {**problem.fitted, "kl_divergence_": divergence.final_value(Y)[0]}

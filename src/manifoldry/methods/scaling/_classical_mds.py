@@ -1,4 +1,4 @@
-"""Classical scaling: keep all distances exactly where they are Euclidean, and their inner products best elsewhere."""
+"""Classical scaling: Euclidean distances are preserved exactly, inner products of others as well as possible."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding
 from manifoldry._numerics.eigen import largest
 from manifoldry._numerics.elbow import Suggestion, elbow
-from manifoldry._numerics.extension.distances import GramPlacement, ScalingPlacement, fitted_distances
+from manifoldry._numerics.extension.distances import GramExtension, ScalingExtension, fitted_distances
 from manifoldry._numerics.extension.linear import LinearMap
 from manifoldry._numerics.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
 from manifoldry.methods._base import Embedder, Metric, estimator
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT
 
-N_ELBOW_EIGENVALUES = 10
-"""Minimum number of eigenvalues that classical scaling computes, to suggest a dimension."""
+N_ELBOW_EIGENVALUES = 10  # minimum number of eigenvalues that classical scaling computes, to suggest a dimension
 
 
 @register(
-    family="scaling",
     problem="eigen",
     papers=("torgerson1952", "gower1966"),
     gives=("transform", "inverse", "spectrum"),
@@ -35,7 +33,6 @@ N_ELBOW_EIGENVALUES = 10
     use_when="distances or similarities are given and are close to Euclidean",
     fails_when="distances far from Euclidean (large negative eigenvalues)",
     cost="Euclidean points: as PCA; otherwise O(n^2) memory, a few products with the n x n matrix",
-    test_params={"n_components": 2},
 )
 @estimator
 class ClassicalMDS(Embedder):
@@ -84,8 +81,7 @@ class ClassicalMDS(Embedder):
 
     _invertible = _local_inverse = True
     _extra_metrics = ("gram",)
-
-    _blockwise = BlockFit(n_rows=5_000)
+    _chunk_support = ChunkSupport(n_rows=5_000)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension at a clear elbow of the variance that 1 to 10 leave, else the measured one, and why.
@@ -107,19 +103,19 @@ class ClassicalMDS(Embedder):
         if self.metric == "gram":
             gram = center_gram(X, run)
             scaling = Scaling(largest(gram, n_pairs, run=run), -2.0 * X.mean(axis=1))
-            extension = GramPlacement(scaling.head(d))
+            extension = GramExtension(scaling.head(d))
         else:
             lengths, distances = fitted_distances(self, X, run)
             gram = lengths if issparse(X) or not np.shares_memory(lengths, X) else lengths.copy()
             scaling = classical_scaling(gram, n_pairs, run, overwrite=True)
-            extension = ScalingPlacement(distances, scaling.head(d))
+            extension = ScalingExtension(distances, scaling.head(d))
         return _scaled(scaling, d, extension, float(np.trace(gram)), {"negative": negative_part(gram, run)})
 
 
 def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
     """Return the embedding of the first d pairs; all pairs give the unexplained shares of the variance."""
-    kept = np.cumsum(np.maximum(scaling.spectrum.values, 0.0))
-    left = np.clip(1.0 - kept / max(total, float(kept[-1])), 0.0, 1.0)
+    explained = np.cumsum(np.maximum(scaling.spectrum.values, 0.0))
+    left = np.clip(1.0 - explained / max(total, float(explained[-1])), 0.0, 1.0)
     first = scaling.head(d)
     return Embedding(
         first.coordinates, spectrum=first.spectrum, extension=extension, notes={**notes, "left_over": left}

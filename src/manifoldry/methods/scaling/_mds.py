@@ -12,71 +12,27 @@ from scipy.spatial.distance import cdist
 from manifoldry._core import check
 from manifoldry._core.parameters import ArrayLike, NonNegative, PositiveInt, parameter
 from manifoldry._core.registry import register
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Embedding, FloatArray, IntArray, Stop, Trace
-from manifoldry._numerics.extension.distances import StressPlacement, fitted_dissimilarities, fitted_distances
+from manifoldry._numerics.extension.distances import StressExtension, fitted_dissimilarities, fitted_distances
 from manifoldry._numerics.scaling import classical_scaling
 from manifoldry.methods._base import Embedder, Metric, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import DISTANCES_METRIC_TEXT, METRIC_PARAMS_TEXT
 
 
-@register(
-    family="scaling",
-    problem="majorization",
-    papers=("deleeuw1977", "borg2005"),
-    gives=("transform", "inverse", "trace"),
-    keeps="all distances as well as possible, large ones most",
-    loses="small distances where large ones conflict; it does not unfold",
-    use_when="a map must show given distances or dissimilarities, some perhaps unknown (weights 0)",
-    fails_when="curved data: far points of a roll are near in space",
-    cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
-    test_params={"n_components": 2, "max_iter": 100},
-)
 @estimator
-class MDS(Embedder):
-    r"""Draw a map that shows given distances as well as possible in least squares; some may be unknown.
-
-    Metric scaling (SMACOF) solves
-
-    .. math:: \min_Y \sum_{i<j} w_{ij} \left( \delta_{ij} - \|y_i - y_j\| \right)^2
-
-    Majorization lowers this stress in every step; an extrapolation that is used only if it lowers the stress reduces
-    the number of steps.
+class StressScaling(Embedder):
+    """Base of the scalings that lower a stress from several initial layouts.
 
     Attributes
     ----------
-    embedding_
-    trace_ : Trace
-        Stress after every iteration of the best run, never rising, and why it stopped.
-    diagnostics_ : dict
-        ``stress``; ``normalized_stress``, the root of stress over the sum of squared dissimilarities (scikit-learn's);
-        ``stress_1``, Kruskal's, over that of the squared distances of the embedding: 0.2 poor, 0.1 fair, 0.05 good.
-    stress_ : float
-        The stress reached.
     dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
         The distances between the rows, computed on access; a given matrix is not kept.
-
-    See Also
-    --------
-    ClassicalMDS : eigenvectors, for nearly Euclidean distances.
-    NonmetricMDS : only the order of dissimilarities.
-    Isomap : curved data.
-
-    Examples
-    --------
-    >>> from manifoldry import MDS, datasets
-    >>> model = MDS().fit(datasets.sphere(200).X)
-    >>> bool(model.trace_.objective[-1] <= model.trace_.objective[0])
-    True
     """
 
     metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
     metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
-    weights: ArrayLike | None = parameter(
-        "Symmetric, non-negative weights of the pairs; 0 ignores a pair.", default=None
-    )
     init: Literal["classical", "random"] | ArrayLike = parameter(
         "Initial layout: classical scaling, random, or given.", default="classical"
     )
@@ -94,40 +50,114 @@ class MDS(Embedder):
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)
 
-    _blockwise = BlockFit(
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        if isinstance(self.init, str):
+            return
+        shape = np.shape(self.init)
+        if shape != (n_points, self.n_components) or not np.isfinite(np.asarray(self.init, dtype=float)).all():
+            raise ValueError(
+                f"init must be 'classical', 'random' or a finite array of shape ({n_points}, {self.n_components}); "
+                f"got one of shape {shape}."
+            )
+
+    def _descend(self, descend: Callable[[FloatArray], Any], targets: FloatArray, run: Run) -> Any:
+        """Return the result of lowest stress; random layouts have the mean square of the dissimilarities."""
+        rng = run.rng("starts")
+        size = float(np.sqrt((targets**2).mean() / (2 * self.n_components)))
+        shape = (len(targets), self.n_components)
+        starts: list[FloatArray] = [size * rng.standard_normal(shape) for _ in range(self.n_init)]
+        if not isinstance(self.init, str):
+            starts[0] = np.array(self.init, dtype=np.float64)
+        elif self.init == "classical":
+            starts[0] = classical_scaling(targets, self.n_components, run).coordinates
+        best = descend(starts[0])
+        for start in starts[1:]:
+            if run.stopped:
+                break
+            best = min(best, descend(start), key=lambda result: float(result[1].objective[-1]))
+        return best
+
+
+@register(
+    problem="majorization",
+    papers=("deleeuw1977", "borg2005"),
+    gives=("transform", "inverse", "trace"),
+    keeps="all distances as well as possible, large ones most",
+    loses="small distances where large ones conflict; it does not unfold",
+    use_when="a map must show given distances or dissimilarities, some perhaps unknown (weights 0)",
+    fails_when="curved data: far points of a roll are near in space",
+    cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
+    test_params={"n_components": 2, "max_iter": 100},
+)
+@estimator
+class MDS(StressScaling):
+    r"""Draw a map that shows given distances as well as possible in least squares; some may be unknown.
+
+    Metric scaling (SMACOF) solves
+
+    .. math:: \min_Y \sum_{i<j} w_{ij} \left( \delta_{ij} - \|y_i - y_j\| \right)^2
+
+    Majorization lowers this stress in every step; extrapolations that lower it too reduce the number of steps.
+
+    Attributes
+    ----------
+    embedding_
+    trace_ : Trace
+        Stress after every iteration of the best run, never rising, and why it stopped.
+    diagnostics_ : dict
+        ``stress``; ``normalized_stress``, the root of stress over the sum of squared dissimilarities (scikit-learn's);
+        ``stress_1``, Kruskal's, over that of the squared distances of the embedding: 0.2 poor, 0.1 fair, 0.05 good.
+    stress_ : float
+        The stress reached.
+    dissimilarity_matrix_
+
+    See Also
+    --------
+    ClassicalMDS : eigenvectors, for nearly Euclidean distances.
+    NonmetricMDS : only the order of dissimilarities.
+    Isomap : curved data.
+
+    Examples
+    --------
+    >>> from manifoldry import MDS, datasets
+    >>> model = MDS().fit(datasets.sphere(200).X)
+    >>> bool(model.trace_.objective[-1] <= model.trace_.objective[0])
+    True
+    """
+
+    weights: ArrayLike | None = parameter(
+        "Symmetric, non-negative weights of the pairs; 0 ignores a pair.", default=None
+    )
+    _chunk_support = ChunkSupport(
         "no",
-        instead="a new row takes an iteration of its own among all fitted ones. ClassicalMDS places it at once.",
+        instead="a new row takes an iteration among all fitted ones. ClassicalMDS embeds it at once.",
     )
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        _check_init(self, n_points)
         if self.weights is not None:
             check.weights(np.asarray(self.weights), n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        wanted, distances = fitted_distances(self, X, run)
+        targets, distances = fitted_distances(self, X, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         with run.stage("majorization"), run.stoppable():
-            step = guttman_transform(wanted, weights, run)
-            Y, trace = best_start(
-                lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
-                _starts(self, wanted, run),
-                run,
-            )
+            step = guttman_transform(targets, weights, run)
+            Y, trace = self._descend(lambda start: majorize(step, start, run, self.max_iter, self.tol), targets, run)
         stress = float(trace.objective[-1])
-        given, reached = (sum_of_squares(lengths, weights) for lengths in (wanted, cdist(Y, Y)))
+        squares = [lengths**2 if weights is None else weights * lengths**2 for lengths in (targets, cdist(Y, Y))]
+        given, reached = (float(each.sum() / 2) for each in squares)
         notes = {
             "stress": stress,
             "normalized_stress": float(np.sqrt(stress / given)),
             "stress_1": float(np.sqrt(stress / reached)) if reached > 0 else float("inf"),
         }
-        extension = StressPlacement(distances, Y)
+        extension = StressExtension(distances, Y)
         return Embedding(Y, trace=trace, extension=extension, notes=notes, fitted={"stress_": stress})
 
 
 @register(
-    family="scaling",
     problem="majorization",
     papers=("kruskal1964", "shepard1962", "borg2005"),
     gives=("transform", "inverse", "trace"),
@@ -139,7 +169,7 @@ class MDS(Embedder):
     test_params={"n_components": 2, "max_iter": 100},
 )
 @estimator
-class NonmetricMDS(Embedder):
+class NonmetricMDS(StressScaling):
     r"""Draw a map that keeps the order of dissimilarities, if they are ratings or ranks.
 
     Non-metric scaling minimizes Kruskal's stress-1:
@@ -160,8 +190,7 @@ class NonmetricMDS(Embedder):
         ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
     stress_ : float
         The stress-1 reached.
-    dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
-        The distances between the rows, computed on access; a given matrix is not kept.
+    dissimilarity_matrix_
 
     See Also
     --------
@@ -176,112 +205,48 @@ class NonmetricMDS(Embedder):
     True
     """
 
-    metric: Metric = parameter(DISTANCES_METRIC_TEXT, default="euclidean")
-    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
-    init: Literal["classical", "random"] | ArrayLike = parameter(
-        "Initial layout: classical scaling, random, or given.", default="classical"
+    _chunk_support = ChunkSupport(
+        "no", instead="the order of all distances is not that of a sample. ClassicalMDS takes chunked data."
     )
-    n_init: PositiveInt = parameter(
-        "Number of initial layouts; all but the first are random, and the result of lowest stress is kept.", default=1
-    )
-    max_iter: PositiveInt = parameter("Maximum number of iterations per initial layout.", default=300)
-    tol: NonNegative = parameter(
-        "The iteration stops when the stress decreases by less than this share in two consecutive iterations.",
-        default=1e-06,
-    )
-
-    stress_: float = fitted()
-
-    _invertible = _local_inverse = True
-    dissimilarity_matrix_ = property(fitted_dissimilarities)
-
-    _blockwise = BlockFit(
-        "no", instead="the order of all distances is not that of a sample. ClassicalMDS takes rows in blocks."
-    )
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        _check_init(self, n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         given, distances = fitted_distances(self, X, run)
         with run.stage("majorization"), run.stoppable():
             fit = MonotoneFit(given)
-            Y, trace, curve = best_start(
-                lambda start: rank_majorize(fit, start, run, max_iter=self.max_iter, tol=self.tol),
-                _starts(self, given, run),
-                run,
+            Y, trace, curve = self._descend(
+                lambda start: rank_majorize(fit, start, run, self.max_iter, self.tol), given, run
             )
-        stress, extension = float(trace.objective[-1]), StressPlacement(distances, Y, curve)
+        stress, extension = float(trace.objective[-1]), StressExtension(distances, Y, curve)
         return Embedding(Y, trace=trace, extension=extension, notes={"stress": stress}, fitted={"stress_": stress})
 
 
-def _check_init(model: MDS | NonmetricMDS, n_points: int) -> None:
-    if isinstance(model.init, str):
-        return
-    shape = np.shape(model.init)
-    if shape != (n_points, model.n_components) or not np.isfinite(np.asarray(model.init, dtype=float)).all():
-        raise ValueError(
-            f"init must be 'classical', 'random' or a finite array of shape ({n_points}, {model.n_components}); "
-            f"got one of shape {shape}."
-        )
-
-
-def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[FloatArray]:
-    """Return the initial layouts; random ones have the mean square of the dissimilarities."""
-    rng = run.rng("starts")
-    size = float(np.sqrt((wanted**2).mean() / (2 * model.n_components)))
-    starts: list[FloatArray] = [
-        size * rng.standard_normal((len(wanted), model.n_components)) for _ in range(model.n_init)
-    ]
-    if not isinstance(model.init, str):
-        starts[0] = np.array(model.init, dtype=np.float64)
-    elif model.init == "classical":
-        starts[0] = classical_scaling(wanted, model.n_components, run).coordinates
-    return starts
-
-
-# Metric and non-metric scaling by majorization (SMACOF), accelerated and still monotone.
-#
-# A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson
-# acceleration, extrapolating the last few steps, takes far fewer; where it would raise the stress, the plain step is
-# taken instead.
+# A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson acceleration
+# extrapolates the last few steps and takes far fewer; where it would raise the stress, the plain step is taken instead.
 
 MAX_NUMPY_POINTS = 500
 """Maximum number of points for numpy, a few milliseconds per step; beyond, the compiled loop is loaded."""
 SMACOF_BLOCK_ROWS = 64
-ANDERSON_MEMORY = 8
-"""Number of previous steps that Anderson acceleration combines."""
-
+ANDERSON_MEMORY = 8  # number of previous steps that Anderson acceleration combines
 GuttmanMap = Callable[[FloatArray], tuple[FloatArray, float]]
 """Coordinates to their Guttman transform and their stress."""
 
 
 def guttman_transform(targets: FloatArray, weights: FloatArray | None, run: Run) -> GuttmanMap:
     r"""Return the map from Y to (G(Y), stress), stress = :math:`\sum_{i<j} w_{ij} (\delta_{ij} - d_{ij})^2`."""
-    if weights is not None:
-        return _weighted_transform(targets, weights)
-    return _dense_transform(targets) if len(targets) <= MAX_NUMPY_POINTS else _compiled_transform(targets, run)
-
-
-def _dense_transform(targets: FloatArray) -> GuttmanMap:
-    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
-        image, stress = _guttman(Y, cdist(Y, Y), targets)
-        return image / len(Y), stress
-
-    return guttman
+    compiled = weights is None and len(targets) > MAX_NUMPY_POINTS
+    return _compiled_transform(targets, run) if compiled else _numpy_transform(targets, weights)
 
 
 def _guttman(
     Y: FloatArray, distance: FloatArray, targets: FloatArray, weights: FloatArray | None = None
 ) -> tuple[FloatArray, float]:
     """Return B(Y) Y and the stress; rows of B sum to 0."""
-    off = (distance - targets) ** 2
+    errors = (distance - targets) ** 2
     ratio = np.divide(targets, distance, out=np.zeros_like(distance), where=distance > 0)
     if weights is not None:
-        off *= weights
+        errors *= weights
         ratio *= weights
-    return ratio.sum(axis=1)[:, None] * Y - ratio @ Y, float(off.sum() / 2)
+    return ratio.sum(axis=1)[:, None] * Y - ratio @ Y, float(errors.sum() / 2)
 
 
 def _compiled_transform(targets: FloatArray, run: Run) -> GuttmanMap:
@@ -299,37 +264,33 @@ def _compiled_transform(targets: FloatArray, run: Run) -> GuttmanMap:
     return guttman
 
 
-def _weighted_transform(targets: FloatArray, weights: FloatArray) -> GuttmanMap:
-    n = len(targets)
-    V = np.diag(weights.sum(axis=1)) - weights
-    # V + c 11' is positive definite on a connected weight graph and equals V on centered coordinates; this c gives
-    # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
-    with blas_threads_for(n):
-        factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
+def _numpy_transform(targets: FloatArray, weights: FloatArray | None) -> GuttmanMap:
+    n, factor = len(targets), None
+    if weights is not None:
+        V = np.diag(weights.sum(axis=1)) - weights
+        # V + c 11' is positive definite on a connected weight graph and equals V on centered coordinates; this c gives
+        # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
+        with blas_threads_for(n):
+            factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         image, stress = _guttman(Y, cdist(Y, Y), targets, weights)
-        return scipy.linalg.cho_solve(factor, image), stress
+        return image / n if factor is None else scipy.linalg.cho_solve(factor, image), stress
 
     return guttman
 
 
-def majorize(step: GuttmanMap, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
-    """Minimize the stress from ``start`` until two steps in a row gain less than ``tol`` of it.
-
-    Returns the coordinates and the trace of stresses, which never rises.
-
-    References: deleeuw1977, borg2005, walker2011.
-    """
+def majorize(step: GuttmanMap, start: FloatArray, run: Run, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
+    """Minimize the stress from ``start`` until two steps in a row gain less than ``tol`` of it (walker2011)."""
     Y = start - start.mean(axis=0)
     target, stress = step(Y)
     trace, stop, idle = [stress], Stop.LIMIT, 0
-    anderson = _Anderson(ANDERSON_MEMORY)
+    anderson = _Anderson()
     for iteration in range(1, max_iter + 1):
         candidate = anderson.propose(Y, target)
         next_target, next_stress = step(candidate)
         if next_stress > stress:
-            anderson.restart()
+            anderson = _Anderson()
             candidate = target
             next_target, next_stress = step(candidate)
         gained = stress - next_stress
@@ -351,15 +312,14 @@ def majorize(step: GuttmanMap, start: FloatArray, run: Run, *, max_iter: int, to
 class _Anderson:
     """Anderson acceleration: the combination of the last steps with the smallest residual Y - G(Y)."""
 
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
+    def __init__(self) -> None:
         self.points: list[FloatArray] = []
         self.residuals: list[FloatArray] = []
 
     def propose(self, Y: FloatArray, target: FloatArray) -> FloatArray:
         """Return the extrapolated point; the plain ``target`` at the first step."""
-        self.points = [*self.points[-self.memory :], Y]
-        self.residuals = [*self.residuals[-self.memory :], target - Y]
+        self.points = [*self.points[-ANDERSON_MEMORY:], Y]
+        self.residuals = [*self.residuals[-ANDERSON_MEMORY:], target - Y]
         if len(self.points) < 2:
             return target
         residual = self.residuals[-1]
@@ -368,17 +328,9 @@ class _Anderson:
         gamma = scipy.linalg.lstsq(dF.T, residual.ravel(), cond=1e-10, check_finite=False)[0]
         return target - np.tensordot(gamma, dY + dF.reshape(dY.shape), axes=1)
 
-    def restart(self) -> None:
-        """Restart from the present point."""
-        self.points, self.residuals = [], []
-
 
 class MonotoneFit:
-    """Disparities of non-metric scaling: the distances closest to the present ones, monotone in the dissimilarities.
-
-    Of the dissimilarities (n, n) only the order matters; equal ones may get different targets (the primary approach to
-    ties).
-    """
+    """Disparities of non-metric scaling: the distances closest to the present ones, monotone in the dissimilarities."""
 
     def __init__(self, dissimilarities: FloatArray) -> None:
         self.n = len(dissimilarities)
@@ -417,14 +369,11 @@ class MonotoneFit:
 
 
 def rank_majorize(
-    fit: MonotoneFit, start: FloatArray, run: Run, *, max_iter: int, tol: float
+    fit: MonotoneFit, start: FloatArray, run: Run, max_iter: int, tol: float
 ) -> tuple[FloatArray, Trace, tuple[FloatArray, FloatArray]]:
     r"""Lower Kruskal's stress-1, :math:`\sqrt{\sum (\hat d - d)^2 / \sum d^2}`, with :math:`\hat d` monotone.
 
-    Each round fits the targets, then takes one Guttman step towards them. Returns the coordinates, the trace and
-    the monotone curve.
-
-    References: kruskal1964, borg2005.
+    Each round fits the targets and takes one Guttman step towards them; the third result is the monotone curve.
     """
     Y = start - start.mean(axis=0)
     trace: list[float] = []
@@ -453,18 +402,3 @@ def rank_majorize(
             break
         Y = image / len(Y)
     return best, Trace(np.array(trace), stop), curve
-
-
-def best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
-    """Descend from each initial layout until asked to stop, and return the result of lowest objective."""
-    best = descend(starts[0])
-    for start in starts[1:]:
-        if run.stopped:
-            break
-        best = min(best, descend(start), key=lambda found: float(found[1].objective[-1]))
-    return best
-
-
-def sum_of_squares(lengths: FloatArray, weights: FloatArray | None) -> float:
-    """Return the weighted sum over all pairs i < j."""
-    return float((lengths**2 if weights is None else weights * lengths**2).sum() / 2)

@@ -12,16 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry._core import check
 from manifoldry._core.parameters import Fraction, NonNegative, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Embedding, FloatArray, Spectrum
 from manifoldry._core.warnings import warn
 from manifoldry._numerics.eigen import smallest
 from manifoldry._numerics.eigen.linear_span import eigengap, walk_eigenpairs, within_largest
 from manifoldry._numerics.eigen.localized import skip_localized
 from manifoldry._numerics.elbow import Suggestion
-from manifoldry._numerics.extension.affinity import DiffusionNystrom, embed_copies
-from manifoldry._numerics.extension.components import embed_pieces
+from manifoldry._numerics.extension.affinity import DiffusionNystrom, embed_duplicates
+from manifoldry._numerics.extension.components import embed_components
 from manifoldry._numerics.extension.distances import FittedDistances, pairwise
 from manifoldry._numerics.geometry.affinity import (
     Affinity,
@@ -34,16 +33,14 @@ from manifoldry._numerics.geometry.affinity import (
     local_bandwidths,
 )
 from manifoldry.graph._operations import Policy, components
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
 from manifoldry.methods._base._texts import PARTICIPATION_TEXT
 
-MAX_COMPLETE_POINTS = 3000
-"""Up to this many points "auto" takes the complete kernel: 72 MB and about two seconds."""
+MAX_COMPLETE_POINTS = 3000  # up to this many points "auto" takes the complete kernel: 72 MB and about two seconds
 N_ENTROPY_VALUES, MAX_ENTROPY_TIME = 50, 100
 """Eigenvalues and times over which the entropy of the spectrum is followed for t="auto"."""
-ALTERNATION_TOL = 1e-3
-"""Relative residual at which the lowest eigenvalue is known well enough to warn of it."""
+ALTERNATION_TOL = 1e-3  # relative residual at which the lowest eigenvalue is known well enough to warn of it
 
 
 @register(
@@ -139,8 +136,7 @@ class DiffusionMaps(GraphEmbedder):
     )
     kernel: Literal["auto", "complete", "sparse"] = parameter(
         'Affinities between all pairs, or along the edges of the neighbor graph. "auto" is complete for up to 3,000 '
-        "points whose graph is connected, and sparse with ``edge_lengths`` or ``remove_short_circuits``, which "
-        "concern edges. Every point is joined to itself.",
+        "points whose graph is connected, and sparse with ``remove_short_circuits``. Every point is joined to itself.",
         default="auto",
     )
     min_participation: Fraction = parameter(PARTICIPATION_TEXT, default=0.02)
@@ -202,28 +198,28 @@ class DiffusionMaps(GraphEmbedder):
         if self._is_complete(sample):
             embedding = self._unfold_complete(sample, run)
         else:
-            embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+            embedding = embed_components(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 
-    def _is_complete(self, sample: Sample) -> bool:
+    def _is_complete(self, sample: NeighborhoodData) -> bool:
         if self.kernel == "complete" and sample.X is None:
             raise ValueError("The complete kernel needs points or all distances; got a graph: use kernel='sparse'.")
-        if self.kernel == "complete" and not self._edge_rule.plain:
-            raise ValueError("edge_lengths and remove_short_circuits are of a graph's edges: use kernel='sparse'.")
-        if self.kernel != "auto" or not self._edge_rule.plain:
+        if self.kernel == "complete" and self.remove_short_circuits:
+            raise ValueError("remove_short_circuits concerns the edges of a graph: use kernel='sparse'.")
+        if self.kernel != "auto" or self.remove_short_circuits:
             return self.kernel == "complete"
         # A walk between far components is a walk in name only.
         few = sample.n_points <= MAX_COMPLETE_POINTS
         return few and sample.X is not None and len(components(sample.graph)) == 1
 
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         bandwidth = self._scales(sample)
         affinity = graph_affinity(sample.graph, bandwidth, loops=True)
-        if copies := embed_copies(sample, n_components, affinity.matrix):
+        if copies := embed_duplicates(sample, n_components, affinity.matrix):
             return copies
         return self._diffuse(sample, affinity, bandwidth, n_components, None, run)
 
-    def _unfold_complete(self, sample: Sample, run: Run) -> Embedding:
+    def _unfold_complete(self, sample: NeighborhoodData, run: Run) -> Embedding:
         n = sample.n_points
         run.announce("kernel", 2 * 8 * n * n, "use kernel='sparse'")
         bandwidth = self._scales(sample)
@@ -235,7 +231,7 @@ class DiffusionMaps(GraphEmbedder):
 
     def _diffuse(
         self,
-        sample: Sample,
+        sample: NeighborhoodData,
         affinity: Affinity,
         bandwidth: Bandwidth,
         n_components: int,
@@ -268,13 +264,13 @@ class DiffusionMaps(GraphEmbedder):
             coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes, fitted=fitted
         )
 
-    def _scales(self, sample: Sample) -> Bandwidth:
+    def _scales(self, sample: NeighborhoodData) -> Bandwidth:
         if self.bandwidth == "variable":
             return local_bandwidths(sample.graph)
         return automatic_bandwidth(sample.neighbors) if self.bandwidth == "auto" else float(self.bandwidth)
 
     def _fitted_walk(self) -> Affinity:
-        """Return the walk of the fit once more; an embedding in pieces had several."""
+        """Return the walk of the fit once more; separate components had several."""
         fitted = self._extension
         if not isinstance(fitted, DiffusionNystrom):
             raise ValueError("Diffusion distances need one connected walk; fit with disconnected='bridge'.")
@@ -286,8 +282,7 @@ class DiffusionMaps(GraphEmbedder):
 
 def _power(values: FloatArray, t: float) -> FloatArray:
     """Return eigenvalues to the power t; negative ones have no fractional power and count as 0."""
-    whole = float(t).is_integer()
-    return (values if whole else np.maximum(values, 0.0)) ** t
+    return (values if float(t).is_integer() else np.maximum(values, 0.0)) ** t
 
 
 def _warn_of_alternation(walk: Affinity, spectrum: Spectrum, run: Run) -> None:
@@ -305,12 +300,7 @@ def _warn_of_alternation(walk: Affinity, spectrum: Spectrum, run: Run) -> None:
 
 
 def _entropy_knee(walk: Affinity, run: Run) -> float:
-    r"""Return the time at which the entropy of :math:`|\lambda|^t / \sum |\lambda|^t` bends from fast to slow decay.
-
-    That is the time farthest below the straight line from the curve's beginning to its end.
-
-    References: moon2019
-    """
+    r"""Return the time at which the entropy of :math:`|\lambda|^t / \sum |\lambda|^t` bends (moon2019)."""
     count = min(N_ENTROPY_VALUES, len(walk.degrees) - 1)
     values = np.concatenate([[1.0], np.clip(np.abs(walk_eigenpairs(walk, count, run).values), 0.0, 1.0)])
     times = np.arange(1, MAX_ENTROPY_TIME + 1)

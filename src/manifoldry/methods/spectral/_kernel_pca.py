@@ -19,17 +19,15 @@ from manifoldry._numerics.extension.distances import pairwise
 from manifoldry._numerics.extension.kernel import Kernel, KernelFunction, KernelName, KernelProjection, LocalPreimage
 from manifoldry._numerics.extension.linear import LinearInverse
 from manifoldry.methods._base import Embedder, estimator
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import COEF0_TEXT, DEGREE_TEXT, GAMMA_TEXT, KERNEL_TEXT
 
 MAX_GAMMA_POINTS = 1000
 """Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
 POSITIVE_KERNELS = ("rbf", "linear", "cosine")
 """Kernels without negative eigenvalues, whatever the points; neither has poly if coef0 is not negative."""
-LOWEST_TOL = 1e-3
-"""Relative residual at which the lowest eigenvalue is known well enough to tell of it."""
-MIN_NEGATIVE_SHARE = 1e-6
-"""Share of the largest eigenvalue below which a negative one counts as rounding."""
+LOWEST_TOL = 1e-3  # relative residual at which the lowest eigenvalue is accurate enough
+MIN_NEGATIVE_SHARE = 1e-6  # share of the largest eigenvalue below which a negative one counts as rounding
 
 
 @register(
@@ -99,7 +97,7 @@ class KernelPCA(Embedder):
 
     _invertible = True
 
-    _blockwise = BlockFit(n_rows=5_000)
+    _chunk_support = ChunkSupport(n_rows=5_000)
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
         """Return the dimension at a clear elbow of the kernel's variance left out, else the measured one, and why.
@@ -111,12 +109,11 @@ class KernelPCA(Embedder):
             is taken again; that needs more than a precomputed matrix, whose fit must have them already.
         """
         check_is_fitted(self, "embedding_")
-        known = len(self.spectrum_)
-        model = self
-        if max_components > known:
+        n_fitted, model = len(self.spectrum_), self
+        if max_components > n_fitted:
             if self._pairwise:
                 raise ValueError(
-                    f"A precomputed kernel was fitted with {known} components, so no more can be judged; "
+                    f"A precomputed kernel was fitted with {n_fitted} components, so no more can be evaluated; "
                     f"got max_components = {max_components}: fit with n_components={max_components}."
                 )
             settings = {**self.get_params(), "n_components": max_components, "n_landmarks": None}
@@ -133,14 +130,12 @@ class KernelPCA(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         kernel = self._resolved(X, run)
-        whole = self.n_landmarks is None
-        scores, spectrum, extension, variance = (
-            _exact(X, kernel, self.n_components, run)
-            if whole
-            else _nystrom(X, kernel, self.n_components, int(self.n_landmarks or 0), run)
-        )
+        if self.n_landmarks is None:
+            scores, spectrum, extension, variance = _exact(X, kernel, self.n_components, run)
+        else:
+            scores, spectrum, extension, variance = _nystrom(X, kernel, self.n_components, self.n_landmarks, run)
         notes: dict[str, Any] = {"variance": variance, "kept": float(np.maximum(spectrum.values, 0).sum() / variance)}
-        if whole and not (isinstance(kernel.rule, str) and kernel.rule in POSITIVE_KERNELS):
+        if self.n_landmarks is None and not (isinstance(kernel.rule, str) and kernel.rule in POSITIVE_KERNELS):
             notes.update(_negative_part(X, kernel, spectrum, run))
         if kernel.rule in ("rbf", "poly", "sigmoid"):
             notes["gamma"] = kernel.gamma
@@ -163,13 +158,11 @@ class KernelPCA(Embedder):
     def _pairwise(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _refuse_degenerate(self, X: Any) -> None:
+    def _check_degenerate(self, X: Any) -> None:
         if not self._pairwise:
             check.distinct_points(X)
         elif issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix of kernel values; got a sparse one.")
-        elif X.shape[0] != X.shape[1]:
-            raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values; got shape {X.shape}.")
         else:
             check.square_gram(X, "kernel='precomputed'")
             if not np.diagonal(X).any() and X.min() >= 0:
@@ -184,8 +177,8 @@ def median_distance(X: Any, run: Run) -> float:
     n = X.shape[0]
     few = X if n <= MAX_GAMMA_POINTS else X[np.sort(run.rng("bandwidth").permutation(n)[:MAX_GAMMA_POINTS])]
     lengths = pairwise(few, few, "euclidean", None, run)
-    apart = lengths[lengths > 0]
-    return float(np.median(apart)) if len(apart) else 1.0
+    positive = lengths[lengths > 0]
+    return float(np.median(positive)) if len(positive) else 1.0
 
 
 def _exact(X: Any, kernel: Kernel, d: int, run: Run) -> tuple[FloatArray, Spectrum, KernelProjection, float]:
@@ -193,12 +186,7 @@ def _exact(X: Any, kernel: Kernel, d: int, run: Run) -> tuple[FloatArray, Spectr
     n = X.shape[0]
     run.announce(f"kernel {n} x {n}", 8 * n * n, "set n_landmarks")
     with run.stage("kernel"):
-        centered = kernel(X, X, run)
-        if not kernel.makes_its_own:
-            centered = centered.copy()
-        means = centered.mean(axis=0)
-        centered -= means
-        centered -= (means - means.mean())[:, None]
+        centered, means = _centered(kernel, X, run)
     spectrum = largest(centered, d, run=run)
     weights = spectrum.vectors * _inverse_roots(spectrum.values, n)
     weights -= weights.mean(axis=0)
@@ -206,13 +194,21 @@ def _exact(X: Any, kernel: Kernel, d: int, run: Run) -> tuple[FloatArray, Spectr
     return spectrum.scaled(0.5), spectrum, projection, float(np.trace(centered))
 
 
+def _centered(kernel: Kernel, X: Any, run: Run) -> tuple[FloatArray, FloatArray]:
+    """Return the kernel of all pairs with centered rows and columns, and its means."""
+    centered = kernel(X, X, run)
+    if not kernel.allocates_result:
+        centered = centered.copy()
+    means = centered.mean(axis=0)
+    centered -= means
+    centered -= (means - means.mean())[:, None]
+    return centered, means
+
+
 def _nystrom(
     X: Any, kernel: Kernel, d: int, n_landmarks: int, run: Run
 ) -> tuple[FloatArray, Spectrum, KernelProjection, float]:
-    r"""Return the same for the approximate kernel :math:`K_{nm} K_{mm}^{-1} K_{mn}`.
-
-    It is the linear kernel of the features :math:`K_{nm} K_{mm}^{-1/2}`, so their m x m covariance is enough.
-    """
+    """Return the same for :math:`K_{nm} K_{mm}^{-1} K_{mn}`, the linear kernel of :math:`K_{nm} K_{mm}^{-1/2}`."""
     n = X.shape[0]
     landmarks = X[np.sort(run.rng("landmarks").permutation(n)[:n_landmarks])]
     run.announce(f"kernel and features {n} x {n_landmarks}", 16 * n * n_landmarks, "take fewer landmarks")
@@ -236,11 +232,8 @@ def _nystrom(
 
 
 def _negative_part(X: Any, kernel: Kernel, spectrum: Spectrum, run: Run) -> dict[str, Any]:
-    """Return the lowest eigenvalue over the largest, and a sentence where it tells of an indefinite kernel."""
-    centered = np.array(kernel(X, X, run), dtype=np.float64)
-    means = centered.mean(axis=0)
-    centered -= means
-    centered -= (means - means.mean())[:, None]
+    """Return the lowest eigenvalue over the largest, and advice if the kernel is indefinite."""
+    centered, _ = _centered(kernel, X, run)
     lowest = float(smallest(centered, 1, tol=LOWEST_TOL, run=run).values[0])
     top = max(float(np.abs(spectrum.values).max(initial=0.0)), -lowest, np.finfo(float).tiny)
     notes: dict[str, Any] = {"lowest": lowest / top}

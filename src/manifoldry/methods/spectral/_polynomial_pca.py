@@ -13,15 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core.parameters import Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
-from manifoldry._core.run import Run
-from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, Spectrum
 from manifoldry._numerics.eigen import column_signs
 from manifoldry._numerics.extension.linear import LinearInverse, LinearMap
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.geometry.principal import centered_rows, principal_directions
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 
 MAX_BELIEVED_DEVIATION = 0.2
 """Deviation from an equation below which one may believe it: an ellipsoid with a tenth of its axes as noise has 0.1, a
@@ -110,7 +109,7 @@ class PolynomialPCA(Embedder):
 
     _invertible = True
 
-    _blockwise = BlockFit(n_rows=10_000)
+    _chunk_support = ChunkSupport(n_rows=10_000)
 
     def equation_values(self, X: Any) -> FloatArray:
         """Return the values of the equation at rows, shape (n,): near 0 where they satisfy it.
@@ -146,9 +145,9 @@ class PolynomialPCA(Embedder):
             values, directions = principal_directions(table)
             spectrum, components = _leading(table, values, directions, self.n_components)
         run.step(1, 1)
-        kept = components[: len(spectrum)]
+        leading = components[: len(spectrum)]
         return Embedding(
-            np.pad(table @ kept.T, ((0, 0), (0, self.n_components - len(kept)))),
+            np.pad(table @ leading.T, ((0, 0), (0, self.n_components - len(leading)))),
             spectrum=spectrum,
             extension=LinearMap(middle, components, features),
             inverse=_inverse(features, middle, components),
@@ -163,11 +162,7 @@ class PolynomialPCA(Embedder):
         )
 
     def _thinness(self, rows: FloatArray, values: FloatArray) -> dict[str, Any]:
-        r"""Return a sentence where the least variance is that of a power of the thinnest direction, so no equation.
-
-        Of length 1 among the weighted monomials, a power j of a coordinate t is
-        :math:`\binom{d}{j}^{1/2} c^{(d - j) / 2} t^j`.
-        """
+        """Return a remark if the least variance is that of a power of the thinnest direction, so no equation."""
         n, d = len(rows), self.degree
         if d == 1 or math.comb(rows.shape[1] + d, d) > n or values[-1] > MAX_BELIEVED_DEVIATION**2 * values.mean():
             return {}
@@ -177,7 +172,7 @@ class PolynomialPCA(Embedder):
             return {}
         return {
             "remarks": (
-                f"The points spread {np.sqrt((t**2).mean()):.1g} of their whole spread along their thinnest direction, "
+                f"The points spread {np.sqrt((t**2).mean()):.1g} of their total spread along their thinnest direction, "
                 "and the equation says little more than that, which any such points satisfy. Scale the columns "
                 "(StandardScaler), or drop directions that are noise by PCA.",
             )
@@ -215,11 +210,11 @@ def _equation(
 
 def _deviation(values: FloatArray, count: int, n_points: int) -> dict[str, Any]:
     if count >= n_points:
-        sentence = (
+        remark = (
             f"{count:,} monomials are as many as the {n_points:,} points or more, and any points satisfy an equation "
             "of so many terms, so none is given; KernelPCA(kernel='poly') has the same coordinates without monomials."
         )
-        return {"remarks": (sentence,)}
+        return {"remarks": (remark,)}
     return {"equation_deviation": float(np.sqrt(values[-1] / values.mean()))}
 
 

@@ -22,11 +22,12 @@ from manifoldry._numerics.patches.overlaps import (
     patch_components,
 )
 from manifoldry._numerics.patches.rigid import ArrayPair, PairConstraints, RigidPatches
-from manifoldry._numerics.semidefinite import DistanceConstraints, Placement, place, spectral_start
+from manifoldry._numerics.semidefinite.newton import DistanceConstraints
+from manifoldry._numerics.semidefinite.staircase import Placement, place, spectral_start
+from manifoldry.graph._operations import component_labels
 
 N_MEAN_POINTS = 12
-"""Maximum number of points whose mean stands for that of all in the variance: the exact mean would couple every patch
-with every other. It is off by a third of the spread, which counts as a ninth of the variance."""
+"""Maximum number of points whose mean replaces that of all in the variance: the exact mean would couple all patches."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,10 @@ def align_patches(
     upper_bounds, lower_bounds : (pairs, lengths), optional
         Upper and lower bounds of distances, in the same form.
     stretch : float
-        Gamma: weight of the variance of the points. Among placements of equal error it prefers those that are spread
-        out, at the price of a little matching error until the refinement.
+        Gamma: weight of the variance of the points, which spreads out placements of equal error.
     chiral : bool
-        Whether patches of n_components dimensions must not be reflected, as four atoms around a carbon: the whole
-        is reflected if most such patches were, and those that still are are reflected back before the refinement,
-        which keeps their handedness.
+        Whether patches of n_components dimensions must not be reflected, as four atoms around a carbon. The layout is
+        reflected if most such patches were; the others are reflected back before the refinement.
     relax : bool
         Whether to allow more dimensions than n_components before the projection. Without, the search stays near
         ``start``.
@@ -167,75 +166,46 @@ def align_patches(
     n, widest = rigid.members.n_points, rigid.layout.max_size
     because = f" because a patch fills {widest} dimensions"
     width = widest if n_components is None else check.integer("n_components", n_components, widest, None, because)
-    options = _Options(
-        width,
-        check.number("stretch", stretch, 0.0),
-        chiral,
-        relax,
-        refine,
-        None if start is None else _checked_start(start, n, widest, None if relax else width),
-        check.number("tol", tol, 0.0, open_low=True),
-    )
+    most = None if relax else width
+    first = None if start is None else _checked_start(start, n, widest, most)
+    stretch, tol = check.number("stretch", stretch, 0.0), check.number("tol", tol, 0.0, open_low=True)
     constraints = PairConstraints.read(distances, upper_bounds, lower_bounds, n)
-    return _align(rigid, constraints, options, Run(random_state, n_jobs, verbose, callback))
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The checked options of `align_patches`."""
-
-    n_components: int
-    stretch: float
-    chiral: bool
-    relax: bool
-    refine: bool
-    start: FloatArray | None
-    tol: float
-
-    @property
-    def max_columns(self) -> int | None:
-        """Maximum dimension of the relaxed program; None for as many as it takes."""
-        return None if self.relax else self.n_components
-
-
-def _align(rigid: RigidPatches, constraints: PairConstraints, options: _Options, run: Run) -> PatchAlignment:
-    width, chiral = options.n_components, options.chiral
-    parts = _components(rigid, constraints, options.stretch, run)
+    run = Run(random_state, n_jobs, verbose, callback)
+    parts = _components(rigid, constraints, stretch, run)
     with run.stage("alignment"):
-        first = [part.relaxed(options, run) for part in parts]
-        whole = laid = _laid_out(rigid, parts, first, width, chiral)
-    wide = any(placement.shifts.shape[1] > width for placement in first)
-    mirrored = chiral and rigid.mirrored(whole.stitched.frames).any()
-    if options.refine and (wide or options.stretch > 0 or mirrored):
+        relaxed = [part.relaxed(first, most, chiral, tol, run) for part in parts]
+        projected = laid = _laid_out(rigid, parts, relaxed, width, chiral)
+    wide = any(placement.shifts.shape[1] > width for placement in relaxed)
+    mirrored = chiral and rigid.mirrored(projected.stitched.frames).any()
+    if refine and (wide or stretch > 0 or mirrored):
         with run.stage("refinement"):
-            again = [part.refined(whole.coordinates, chiral, run) for part in parts]
-            laid = _laid_out(rigid, parts, again, width, chiral)
+            refined = [part.refined(projected.coordinates, chiral, run) for part in parts]
+            laid = _laid_out(rigid, parts, refined, width, chiral)
     multipliers = np.zeros(len(constraints.lengths))
-    for part, placement in zip(parts, first, strict=True):
+    for part, placement in zip(parts, relaxed, strict=True):
         multipliers[part.chosen] = placement.multipliers
-    stitched = laid.stitched
-    apart = np.square(stitched.images(rigid.members.patches, rigid.f) - laid.coordinates[rigid.members.points])
-    counts = np.bincount(rigid.members.patches)
+    members, stitched = rigid.members, laid.stitched
+    squares = np.square(stitched.images(members.patches, rigid.f) - laid.coordinates[members.points]).sum(axis=1)
     frames = rigid.axes @ stitched.frames
     return PatchAlignment(
         coordinates=laid.coordinates,
         frames=frames,
         shifts=stitched.shifts - np.einsum("cw,cwd->cd", rigid.middles, frames),
-        certificate=joint_certificate(first),
-        spectrum=whole.spectrum,
+        certificate=joint_certificate(relaxed),
+        spectrum=projected.spectrum,
         disagreement=laid.disagreement,
-        residuals=np.sqrt(np.bincount(rigid.members.patches, apart.sum(axis=1)) / counts),
+        residuals=np.sqrt(np.bincount(members.patches, squares) / np.bincount(members.patches)),
         violations=constraints.violations(laid.coordinates),
         multipliers=multipliers,
         mirrored=rigid.mirrored(stitched.frames),
         components=stitched.components,
-        trace=first[0].trace,
+        trace=relaxed[0].trace,
     )
 
 
 @dataclass(frozen=True)
 class _Component:
-    """One component: its patches, points and constraints, and the forms to minimize without and with stretch."""
+    """A component: its patches, points and constraints, and the forms to minimize without and with stretch."""
 
     rigid: RigidPatches
     patches: IntArray
@@ -245,17 +215,16 @@ class _Component:
     form: sp.csr_array
     stretched: sp.csr_array
 
-    def relaxed(self, options: _Options, run: Run) -> Placement:
-        """Return the placement of the relaxed program."""
-        most = options.max_columns
-        if options.start is not None:
-            V = self.rigid.fitted(options.start[self.points], options.chiral)
+    def relaxed(self, start: FloatArray | None, most: int | None, proper: bool, tol: float, run: Run) -> Placement:
+        """Return the placement of the relaxed program, in at most ``most`` dimensions."""
+        if start is not None:
+            V = self.rigid.fitted(start[self.points], proper)
         elif self.rigid.layout.n_frame_rows == 0:
             V = np.zeros((self.rigid.layout.n_rows, 1))
         else:
             V = spectral_start(self.form, self.rigid.layout, most)
-        wanted = None if self.distances is None else replace(self.distances, tol=options.tol)
-        return place(self.stretched, self.rigid.layout.sizes, run, start=V, distances=wanted, max_rank=most)
+        distances = None if self.distances is None else replace(self.distances, tol=tol)
+        return place(self.stretched, self.rigid.layout.sizes, run, start=V, distances=distances, max_rank=most)
 
     def refined(self, Y: FloatArray, proper: bool, run: Run) -> Placement:
         """Return the placement near the rows of Y, in as many dimensions and without stretch."""
@@ -271,24 +240,24 @@ def _components(rigid: RigidPatches, pairs: PairConstraints, stretch: float, run
     home[rigid.members.points] = components[rigid.members.patches]
     if (home[pairs.ends[:, 0]] != home[pairs.ends[:, 1]]).any():
         raise ValueError(
-            f"The patches are in {components.max() + 1} pieces that share no points, and distances or bounds cannot "
+            f"The patches have {components.max() + 1} components that share no points, and distances or bounds cannot "
             "connect these: add a patch across, for an exact distance d one of two points with coordinates [[0], [d]]."
         )
     parts = []
     for number in np.argsort(-np.bincount(components), kind="stable"):
         patches = np.flatnonzero(components == number)
-        mine, points = rigid.part(patches)
-        alone = sp.csr_array((mine.layout.n_rows, mine.layout.n_rows))
-        shared = find_overlaps(mine.members, mine.f, len(patches))
-        form = matching_form(shared, mine.layout.sizes) if len(shared) else alone
+        part, points = rigid.part(patches)
+        shared = find_overlaps(part.members, part.f, len(patches))
+        form = sp.csr_array((part.layout.n_rows, part.layout.n_rows))
+        form = matching_form(shared, part.layout.sizes) if len(shared) else form
         chosen = np.flatnonzero(home[pairs.ends[:, 0]] == number)
-        wanted = pairs.among(chosen, points).distances(mine.positions)
-        parts.append(_Component(mine, patches, points, chosen, wanted, form, _stretched(mine, form, stretch, run)))
+        distances = pairs.among(chosen, points).distances(part.positions)
+        parts.append(_Component(part, patches, points, chosen, distances, form, _stretched(part, form, stretch, run)))
     return parts
 
 
 def _stretched(rigid: RigidPatches, form: sp.csr_array, stretch: float, run: Run) -> sp.csr_array:
-    """Return the form less the variance of the points, or refuse a stretch under which patches would fly apart."""
+    """Return the form less the variance of the points; raise an error for a stretch that makes it unbounded."""
     if stretch == 0:
         return form
     n, k = rigid.members.n_points, rigid.layout.n_frame_rows
@@ -307,9 +276,7 @@ def _laid_out(
     rigid: RigidPatches, parts: list[_Component], placements: list[Placement], width: int, chiral: bool
 ) -> UnfoldedPatches:
     """Return all components in ``width`` dimensions; chiral ones so that most full patches are not mirrored."""
-    components = np.empty(rigid.n_patches, dtype=np.int64)
-    for number, part in enumerate(parts):
-        components[part.patches] = number
+    components = component_labels([part.patches for part in parts])
     stitched = joined(components, dict(enumerate(placements)), rigid.layout.max_size)
     laid = unfold(rigid.members, rigid.f, stitched, width)
     if not chiral:

@@ -18,24 +18,23 @@ from manifoldry._core.values import Array, Certificate, Embedding, FloatArray, I
 from manifoldry._numerics.elbow import Suggestion, enough, lost_variance_advice, unexplained
 from manifoldry._numerics.extension.distances import pairwise
 from manifoldry._numerics.extension.kernel import Kernel, KernelImage
-from manifoldry._numerics.extension.local import refuse_long
+from manifoldry._numerics.extension.local import check_duration
 from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.linalg import dense_array
 from manifoldry._numerics.scaling import principal_axes
 from manifoldry._numerics.semidefinite.interior import GramSolution, unfold_gram
-from manifoldry.graph._operations import components, connect, raise_disconnected, symmetrize
+from manifoldry.graph._operations import components, connect, raise_for_components, symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import DEGREE_TEXT, RADIUS_TEXT
 
 N_AUTO_NEIGHBORS = 6
-RANK_TOL = 1e-6
-"""Dimensions with less than this share of the largest variance do not count towards the rank."""
+RANK_TOL = 1e-6  # dimensions with less than this share of the largest variance do not count towards the rank
 FREE_DIRECTION_TOL = 1e-12
 """Share of the largest eigenvalue below which the kept pairs do not constrain a direction of the map."""
 FITTING_SHARE = 0.1
-"""Errors of the kept distances below this share of the slack, in the kernel's own coordinates, need no minimization."""
+"""Errors of the kept distances below this share of the slack, in the kernel's coordinates, need no minimization."""
 SECONDS_PER_CUBE = 3e-10  # of the number of kept pairs: 3,500 of 1,000 points took 13 s
 NOTHING_TO_STRETCH = "There is nothing to stretch, as all pairs are kept: lower n_neighbors, or use ClassicalMDS."
 
@@ -43,7 +42,6 @@ PairArray = Annotated[Any, Described("an array of shape (n_pairs, 2)")]
 
 
 @register(
-    family="unfolding",
     problem="semidefinite",
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
@@ -88,8 +86,7 @@ class EAT(Embedder):
         Errors as small as the slack count as none.
     spectrum_ : Spectrum
         Variances of Y (times n); those beyond the first n_components are lost.
-    trace_ : Trace
-        Minus the stretch per iteration.
+    trace_
     graph_ : NeighborGraph
         The kept pairs.
     diagnostics_ : dict
@@ -132,17 +129,13 @@ class EAT(Embedder):
         default=None,
     )
     keep: PairArray | None = parameter("Pairs S whose distances are kept; None keeps those of neighbors.", default=None)
-    stretch: PairArray | None = parameter(
-        "Pairs O whose distances are maximized; None maximizes all that are not kept.", default=None
-    )
+    stretch: PairArray | None = parameter("Pairs O whose distances are maximized; None is all others.", default=None)
     disconnected: Literal["bridge", "raise"] = parameter(
         "A neighbor graph with several components, for which the stretch is unbounded, is joined by its shortest "
         "bridges or raises an error.",
         default="bridge",
     )
-    slack: Positive = parameter(
-        "Relative slack of the kept squared distances while the others are maximized.", default=1e-4
-    )
+    slack: Positive = parameter("Relative slack of kept squared distances during the stretch.", default=1e-4)
     tol: Positive = parameter("Relative duality gap at which the optimization stops.", default=1e-4)
 
     error_: float = fitted()
@@ -150,10 +143,8 @@ class EAT(Embedder):
     stretch_: float = fitted()
     rank_ratio_: float = fitted()
 
-    _invertible = True
-    _local_inverse = True
-
-    _blockwise = BlockFit(
+    _invertible = _local_inverse = True
+    _chunk_support = ChunkSupport(
         "no", instead="its semidefinite program takes some hundred points. IPA unfolds all rows, and is certified too."
     )
 
@@ -161,7 +152,7 @@ class EAT(Embedder):
     def _pairwise(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _refuse_degenerate(self, X: Any) -> None:
+    def _check_degenerate(self, X: Any) -> None:
         if not self._pairwise:
             check.distinct_points(X)
         elif sp.issparse(X):
@@ -187,8 +178,9 @@ class EAT(Embedder):
         run.announce(f"distances and kernel {n} x {n}", 40 * n * n, "fit a sample and transform the rest")
         tau = self._target_distances(X, run)
         graph, bridges = self._kept_pairs(tau, run)
-        i, j = _edges_once(graph)
-        refuse_long("EAT", n, SECONDS_PER_CUBE * float(len(i)) ** 3, self.callback)
+        once = (graph.rows() < graph.indices) & (graph.lengths > 0)
+        i, j = graph.rows()[once], graph.indices[once]
+        check_duration("EAT", n, SECONDS_PER_CUBE * float(len(i)) ** 3, self.callback)
         run.announce(f"multipliers of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
             image = KernelImage.of(self._kernel(X, i, j), X, tau, run)
@@ -228,9 +220,9 @@ class EAT(Embedder):
             return np.asarray(self.distances, dtype=float)
         if not self._pairwise:
             return pairwise(X, X, "euclidean", None, run)
-        own = np.diagonal(X)
-        squares = own[:, None] + own - X - X.T
-        return np.sqrt(np.where(squares > 1e-14 * np.abs(own).max(), squares, 0.0))
+        diagonal = np.diagonal(X)
+        squares = diagonal[:, None] + diagonal - X - X.T
+        return np.sqrt(np.where(squares > 1e-14 * np.abs(diagonal).max(), squares, 0.0))
 
     def _kept_pairs(self, tau: FloatArray, run: Run) -> tuple[NeighborGraph, FloatArray]:
         """Return the graph of the pairs to keep, and the bridges added to it."""
@@ -243,7 +235,7 @@ class EAT(Embedder):
         if len(parts) == 1:
             return graph, np.empty((0, 3))
         if self.disconnected == "raise":
-            raise_disconnected(parts, ("bridge",), ", for which the stretch is unbounded")
+            raise_for_components(parts, ("bridge",), ", for which the stretch is unbounded")
         return connect(graph, tau, parts, "precomputed")
 
     def _kernel(self, X: FloatArray, i: IntArray, j: IntArray) -> Kernel:
@@ -252,25 +244,24 @@ class EAT(Embedder):
             rule = "linear" if X.shape[1] >= len(X) else "rbf"
         gamma = self.gamma
         if gamma is None or isinstance(gamma, str):
-            gamma = 1.0
-            if rule == "rbf":
-                gamma = 1.0 / (float(np.linalg.norm(X[i] - X[j], axis=1).mean()) or 1.0) ** 2
+            sigma = float(np.linalg.norm(X[i] - X[j], axis=1).mean()) if rule == "rbf" else 1.0
+            gamma = 1.0 / (sigma or 1.0) ** 2
         return Kernel(rule, gamma, self.degree, self.coef0)
 
     def _maximize_stretch(
         self, image: KernelImage, tau: FloatArray, i: IntArray, j: IntArray, run: Run
     ) -> GramSolution:
-        ends, kept = np.arange(len(i)), 1 / tau[i, j]
-        B = sp.csr_array((np.r_[kept, -kept], (np.r_[ends, ends], np.r_[i, j])), shape=(len(i), len(tau)))
-        _refuse_unbounded(B, image.basis)
+        pairs, scales = np.arange(len(i)), 1 / tau[i, j]
+        B = sp.csr_array((np.r_[scales, -scales], (np.r_[pairs, pairs], np.r_[i, j])), shape=(len(i), len(tau)))
+        _check_bounded(B, image.basis)
         weights = self._stretch_weights(tau, i, j)
         # With nothing to stretch, the variance is maximized: a form of zeros would lead nowhere.
         pulled = weights if weights.any() else 1 - np.eye(len(tau))
         W = np.diag(pulled.sum(axis=1)) - pulled
         fits = (image.full and self.distances is None) or image.keeps(i, j, tau[i, j], FITTING_SHARE * self.slack)
         try:
-            found = unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits, basis=image.basis)
-            return found if weights.any() else replace(found, stretch=0.0, bound=0.0, noise=0.0)
+            solution = unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits, basis=image.basis)
+            return solution if weights.any() else replace(solution, stretch=0.0, bound=0.0, noise=0.0)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "Linear maps of the kernel hardly tell the points of some kept pairs apart, whose distances go from "
@@ -295,17 +286,10 @@ class EAT(Embedder):
         return enough(unexplained(self.spectrum_.values), "variance of the unfolded points")
 
 
-def _edges_once(graph: NeighborGraph) -> tuple[IntArray, IntArray]:
-    """Return the ends of the edges of positive length, each once."""
-    rows = graph.rows()
-    once = (rows < graph.indices) & (graph.lengths > 0)
-    return rows[once], graph.indices[once]
-
-
-def _refuse_unbounded(B: Any, basis: Any) -> None:
-    """Refuse pairs that leave a direction of the map unconstrained, along which the stretch is unbounded."""
+def _check_bounded(B: Any, basis: Any) -> None:
+    """Raise an error if the pairs leave a direction of the map unconstrained, along which the stretch is unbounded."""
     form = dense_array(basis.T @ (B.T @ B @ basis))
-    # Each coordinate in its own unit: a point far away is held by as many pairs as others.
+    # Each coordinate in its own unit: an outlier is in as many pairs as others.
     unit = np.sqrt(np.maximum(np.diagonal(form), np.finfo(float).tiny))
     values = np.linalg.eigvalsh(form / unit / unit[:, None])
     free = int((values <= FREE_DIRECTION_TOL * values[-1]).sum())

@@ -6,59 +6,56 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
+from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
-from manifoldry._core.run import Run
-from manifoldry._core.values import Embedding, FloatArray, IntArray
-from manifoldry._core.warnings import EmbeddingWarning, warn
+from manifoldry._core.run import Run, one_blas_thread
+from manifoldry._core.values import Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry._core.warnings import EmbeddingWarning, collecting, warn
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import dense, dense_rows
-from manifoldry._numerics.patches.atlas import Atlas, ChartOptions, History, PatchRule
+from manifoldry._numerics.patches.advice import advice, chart_remarks
+from manifoldry._numerics.patches.atlas import ChartOptions, History, PatchRule
+from manifoldry._numerics.patches.charts import layout_kind
+from manifoldry._numerics.patches.cover import VoronoiCover
 from manifoldry._numerics.patches.layout import (
-    BlockOverlaps,
+    CenteredPatchInverse,
+    CenteredPatchMap,
+    ChunkOverlaps,
+    PatchInverse,
     PatchLayout,
+    PatchMap,
     chart_points,
+    fallback_layout,
     lay_out,
-    layout_without_surface,
-    place_points,
+    map_charted_points,
 )
-from manifoldry._numerics.patches.overlaps import merged_overlaps, refuse_apart
-from manifoldry._numerics.patches.restarts import Trial, least_contradicted, resolve_n_init, sample_graph
-from manifoldry.data._chunked import BlockSample, RowBlocks
+from manifoldry._numerics.patches.overlaps import check_connected_patches, merged_overlaps
+from manifoldry._numerics.patches.restarts import Trial, best_restart, edge_ratios, resolve_n_init, sample_graph
 from manifoldry.data._chunked.sampling import drawn_rows
 from manifoldry.graph._sample import Targets
-from manifoldry.graph._search import NeighborRule
-from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit, bounded_size
-from manifoldry.methods._base._incremental import IncrementalMixin
+from manifoldry.methods._base import estimator, fitted
+from manifoldry.methods._base._chunks import ChunkSupport, bounded_size
+from manifoldry.methods._base._estimator import as_chunked
 from manifoldry.methods._base._targets import given_targets
-from manifoldry.methods._base._texts import PATCH_NEIGHBORS_TEXT, RADIUS_TEXT, TARGET_METRIC_TEXT, TARGET_WEIGHT_TEXT
-from manifoldry.methods.unfolding._ipa_growth import (
-    FoundLayout,
+from manifoldry.methods._base._texts import CHART_TEXT, TARGET_METRIC_TEXT, TARGET_WEIGHT_TEXT
+from manifoldry.methods.unfolding._patches import (
+    PatchEmbedder,
     PatchGrowth,
-    agrees,
-    can_grow,
+    PatchSearch,
+    can_update,
     cell_radii,
-    coordinates_of,
-    grown_layout,
+    updated_layout,
 )
 
-MAX_SAMPLE = 20_000
-"""Points from which patches and charts are estimated; the others are only mapped by them."""
-
-N_AUTO_NEIGHBORS = 6
-"""Fewer neighbors than elsewhere, and so fewer short circuits: the graph only tells what is connected."""
-
-SAMPLE_PER_PATCH = 50
-"""Points of the sample per patch, where many patches are asked for."""
-
-AUTO_RESIDUAL_SHARE = 0.05
-"""Share of a patch's variance that its chart may leave out with ``patch_components="auto"``."""
+MAX_SAMPLE = 20_000  # points from which patches and charts are estimated; the others are only mapped by them
+SAMPLE_PER_PATCH = 50  # points of the sample per patch, if n_patches is large
+AUTO_RESIDUAL_SHARE = 0.05  # share of a patch's variance that its chart may leave out with patch_components="auto"
 
 
 @register(
-    family="unfolding",
     problem="semidefinite",
     papers=("khajehpour2013", "deridder2003"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
@@ -70,7 +67,7 @@ AUTO_RESIDUAL_SHARE = 0.05
     test_params={"n_components": 2, "n_neighbors": 6},
 )
 @estimator
-class IPA(IncrementalMixin, Embedder):
+class IPA(PatchEmbedder):
     r"""Unroll a surface of any size, also one with holes or noise, by rigid motions of overlapping flat patches.
 
     Isometric patch alignment covers the data by overlapping patches. Each patch gets flat coordinates from its own
@@ -87,44 +84,25 @@ class IPA(IncrementalMixin, Embedder):
     It is proven that no other alignment of these patches matches better, not that the surface is unfolded: patches that
     contain points of two sheets match best in a folded layout. If the points contradict the layout, other patches are
     tried; see ``n_init``. Overlaps too thin to distinguish the two sides of a hinge are left out of the sum if other
-    overlaps determine both patches, which the paper does not do; patches that no overlap determines are widened, or
-    follow their neighbors.
+    overlaps determine both patches, which the paper does not do.
 
     With more than 20,000 points (or 50 per patch, if that is more), patches, charts, axes and spectrum are computed
     from a random sample, and the overlaps that align the patches from all points. Chunked data is fitted in the same
-    way, with one pass for the sample and one for the overlaps: the result is the same as in memory. Targets ``y``
-    change who is a neighbor, so that patches are divided between known classes; distances inside a patch remain those
-    of the points.
+    way, with the same result. Targets ``y`` change who is a neighbor, so that patches are divided between known
+    classes; distances inside a patch remain those of the points.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The coordinates, at the scale of the data; for chunked data those of the sample.
     certificate_ : Certificate
-        Certificate of the matching error: no alignment of these patches has a smaller one, if ``optimal``. It does not
-        prove that the surface is unfolded, which depends on the patches. Missing with one patch.
-    trace_ : Trace
-        Matching error per iteration, of the largest component of the patch graph.
+        Certificate of the matching error of these patches; missing with one patch.
+    trace_
     spectrum_ : Spectrum
-        Spectrum of the unfolded sample in all dimensions of the alignment; those beyond the first n_components are
-        lost.
-    patches_ : Atlas
-        Cover, charts and overlaps, of the rows about ``mean_``.
-    mean_ : ndarray of shape (n_features,)
-        Mean of the rows that patches were fitted to.
-    disagreement_ : ndarray of shape (n_samples,)
-        Root mean square distance of a point's images from their mean; for chunked data those of the sample.
-    residuals_ : ndarray of shape (n_patches_,)
-        Root mean square distance of each patch's points from its chart, relative to the patch's spread.
-    graph_ : NeighborGraph
-        The graph of the points ``sample_``, without the edges that restarts removed.
+        Spectrum of the unfolded sample in all dimensions of the alignment, of which n_components are kept.
     distortion_ : ndarray of shape (graph_.n_edges,)
         Relative change of the length of each edge of ``graph_`` in the embedding.
-    n_patches_ : int
-        Number of patches.
-    sample_ : ndarray
-        Rows of ``embedding_`` from which patches and charts were estimated; for chunked data all of them, and
-        ``sampled_rows_`` are their numbers among all rows.
+    patches_, mean_, n_patches_, sample_, residuals_, disagreement_, graph_
     diagnostics_ : dict
         ``advice`` on problems; ``dimension``: the measured dimension of the data; ``patch_components``: the dimension
         of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge lengths
@@ -148,11 +126,6 @@ class IPA(IncrementalMixin, Embedder):
     """
 
     n_components: PositiveInt = parameter("Dimension r of the embedding.", default=2, kw_only=False)
-    n_patches: PositiveInt | Literal["auto"] = parameter(
-        'Number of patches; "auto" doubles it until the charts keep the distances between neighbors. Patches that '
-        "are not connected in the neighbor graph are divided, so there may be more.",
-        default="auto",
-    )
     clustering: Literal["kmeans"] | ClusterEstimator = parameter(
         "Clustering of the data into patches: Voronoi cells of k-means centers, or the labels of an estimator's "
         "``fit_predict`` (`LDLC` for complex data), expanded over their borders along the neighbor graph. For "
@@ -164,18 +137,13 @@ class IPA(IncrementalMixin, Embedder):
         "overlap and cover all points. Not for chunked data.",
         default=None,
     )
-    chart: Literal["curved", "flat", "geodesic"] = parameter(
-        "Local coordinates: principal components corrected for curvature to arc length; principal components; or "
-        "classical scaling of geodesic distances inside the patch.",
-        default="curved",
-    )
+    chart: Literal["curved", "flat", "geodesic"] = parameter(CHART_TEXT, default="curved")
     patch_components: PositiveInt | Literal["auto"] | None = parameter(
         'Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None '
         "is n_components if patches are flat in that many dimensions. If they are not, and no patches are given, it "
-        "is compared with the measured dimension of the data (at most 8) and with one patch of all points, by "
-        "principal components or by geodesic distances (Isomap of at most 1,000 points with 10 neighbors, from which "
-        "all others are reconstructed). The layout that keeps neighbors best (trustworthiness of 1,000 points) is "
-        'returned, and ``diagnostics_["layout"]`` is "patches", "PCA" or "Isomap".',
+        "is compared with the measured dimension of the data (at most 8) and with one patch of all points, by PCA or "
+        "Isomap (of at most 1,000 points, from which all others are reconstructed). The layout that keeps neighbors "
+        'best (trustworthiness of 1,000 points) is returned: ``diagnostics_["layout"]`` names it.',
         default=None,
     )
     overlap: Positive = parameter(
@@ -195,33 +163,13 @@ class IPA(IncrementalMixin, Embedder):
         "other centers and in other numbers. Given patches, and data that is not a surface, are laid out once.",
         default="auto",
     )
-    tol: Positive = parameter(
-        "Gap, relative to the matching error, up to which the alignment of the patches counts as proven optimal.",
-        default=1e-4,
-    )
-    n_neighbors: PositiveInt | Literal["auto"] | None = parameter(PATCH_NEIGHBORS_TEXT, default="auto")
-    radius: Positive | None = parameter(RADIUS_TEXT, default=None)
-    disconnected: Literal["apart", "raise"] = parameter(
-        "Components of the patch graph are laid out side by side, or raise an error.", default="apart"
-    )
+    tol: Positive = parameter("Relative gap up to which the alignment is proven optimal.", default=1e-4)
     target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
     target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
-    patches_: Atlas = fitted()
-    mean_: FloatArray = fitted()
-    n_patches_: int = fitted()
-    sample_: IntArray = fitted()
-    residuals_: FloatArray = fitted()
-    disagreement_: FloatArray = fitted()
     distortion_: FloatArray = fitted()
 
-    _invertible = True
-    _blockwise = BlockFit("whole", MAX_SAMPLE)
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        self._neighbor_rule(n_points)
-        self._patch_rule.refuse_too_many(self.n_components, n_points)
+    _chunk_support = ChunkSupport("whole", MAX_SAMPLE)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)
@@ -229,23 +177,24 @@ class IPA(IncrementalMixin, Embedder):
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
         targets = given_targets(y, X.shape[0], self.target_weight, self.target_metric)
         X = dense_rows(X, run)
-        sample = self._draw_sample(X.shape, run)
+        size = len(X) if self._patch_rule.given else bounded_size(self._sample_size(), X.shape[1])
+        sample = drawn_rows(len(X), size, run.rng("sampled rows"))  # the same rows as for chunked data
         part = None if targets is None else targets.part(sample)
-        found = self._search(np.asarray(X[sample], dtype=float), part, len(X), run)
+        search = self._search(np.asarray(X[sample], dtype=float), part, len(X), run)
         if len(sample) == len(X):
-            return self._pack(sample, found, targets)
+            return self._pack(sample, search, targets)
         with run.stage("charts"):
-            charted, overlaps = chart_points(X, found.atlas, found.origin, run)
-        found = found.stitched_by(overlaps, self.n_components, run)
+            charted, overlaps = chart_points(X, search.atlas, search.origin, run)
+        search = search.stitched_by(overlaps, self.n_components, run)
         with run.stage("unfolding"):
-            places, disagreement = place_points(charted, found.layout.unfolded.stitched, run)
-        packed = self._pack(sample, found, targets)
-        return replace(packed, coordinates=places, fitted={**packed.fitted, "disagreement_": disagreement})
+            coordinates, disagreement = map_charted_points(charted, search.layout.unfolded.stitched, run)
+        packed = self._pack(sample, search, targets)
+        return replace(packed, coordinates=coordinates, fitted={**packed.fitted, "disagreement_": disagreement})
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Add rows: those near a patch enter its overlaps, others form new patches; then all patches are placed again.
+        """Add rows: those near a patch enter its overlaps, others form new patches; then all patches are aligned again.
 
-        Old charts stay as they are. What cannot grow so (see the page on rows that come later) is fitted again.
+        Old charts stay as they are. Models that cannot be updated (see the page on incremental fits) are fitted again.
 
         Parameters
         ----------
@@ -259,49 +208,137 @@ class IPA(IncrementalMixin, Embedder):
         self : estimator
             With the coordinates of all rows so far, in the order they came.
         """
-        return self._update(X)
+        before = self._earlier_rows()
+        self._check_new_rows(X)
+        self._check_declared()
+        rows = self._validated(X, reset=True) if before is None else self._stacked(before.rows, X)
+        run = self._run()
+        with collecting(self):
+            self._check_parameters(rows.shape[0])
+            with one_blas_thread(openmp=False):
+                unchanged = before if before is not None and self._has_settings(before) else None
+                self._finish(rows, self._embed_updated(rows, unchanged, run), run)
+        return self
 
-    def _kept_rows(self) -> Any:
-        growth = getattr(self, "_growth", None)
+    def _earlier_rows(self) -> PatchGrowth | None:
+        """Return what the last call kept; a model that was fitted at once has kept no rows, which is a warning."""
+        growth: PatchGrowth | None = getattr(self, "_growth", None)
         if growth is None and hasattr(self, "embedding_"):
             warn(
                 f"{type(self).__name__}.fit kept none of its {len(self.embedding_)} rows, so partial_fit begins anew "
                 "with these: to join all of them call it with every batch, from the first on.",
                 EmbeddingWarning,
             )
-        return None if growth is None else growth.rows
+        return growth
 
-    def _embed_grown(self, X: Any, before: PatchGrowth | None, run: Run) -> Embedding:
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters on which the result depends."""
+        ignored = ("n_jobs", "verbose", "callback")
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in ignored}
+
+    def _has_settings(self, growth: PatchGrowth) -> bool:
+        try:
+            return bool(growth.settings == self._settings())
+        except ValueError:  # arrays among the parameters have no single truth value
+            return False
+
+    def _check_new_rows(self, X: Any) -> None:
+        """Raise an error for what ``partial_fit`` cannot use: chunked data, graphs and targets."""
+        name = type(self).__name__
+        if as_chunked(X) is not None:
+            raise ValueError(
+                f"{name}.partial_fit takes rows in memory; got chunked data: call it with one chunk after the other, "
+                "or fit all of them at once."
+            )
+        if isinstance(X, NeighborGraph):
+            raise ValueError(f"{name}.partial_fit needs rows of features; got a neighbor graph.")
+        if self.target_weight:
+            raise ValueError(
+                f"{name}.partial_fit takes no targets, and target_weight={self.target_weight} asks for them: fit all "
+                "rows with their y again, or set target_weight=0."
+            )
+        if hasattr(self, "sampled_rows_"):
+            raise ValueError(
+                f"This {name} was fitted to chunked data, of which it holds a sample: more rows would count "
+                "differently from those. Call partial_fit with every chunk instead of fit, or fit all rows again."
+            )
+
+    def _stacked(self, old: FloatArray, X: Any) -> FloatArray:
+        """Return the old rows above the new ones, checked."""
+        new = self._validated_rows(X, reset=False, sparse=self._accepts_sparse, own=True)
+        rows = np.concatenate([old, new.toarray() if issparse(new) else new])
+        self._check_representable(rows)
+        return rows
+
+    def _embed_updated(self, X: Any, before: PatchGrowth | None, run: Run) -> Embedding:
         rows, options = np.asarray(dense_rows(X, run), dtype=float), self._chart_options(X.shape[1])
-        found = None
+        updated = None
         small = not self._patch_rule.given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
-        if before is not None and small and can_grow(self.patches_, options) and not self.diagnostics_["cut_edges"]:
+        if before is not None and small and can_update(self.patches_, options) and not self.diagnostics_["cut_edges"]:
             centered = rows - self.mean_
             graph, _ = sample_graph(centered, self._neighbor_rule(len(rows)), None, run)
-            found = grown_layout(self, before, centered, graph, options, run)
-        if found is None:
+            updated = updated_layout(self, before, centered, graph, options, run)
+        if updated is None:
             embedding = self._embed(X, run)
-            radii = cell_radii(rows - embedding.fitted["mean_"], embedding.fitted["patches_"].cover, run)
+            cover, centered = embedding.fitted["patches_"].cover, rows - embedding.fitted["mean_"]
+            cells = isinstance(cover, VoronoiCover)
+            radii = cell_radii(centered, cover.centers, run) if cells else np.empty(0)
         else:
-            embedding, radii = self._pack(np.arange(len(rows)), found[0]), found[1]
+            embedding, radii = self._pack(np.arange(len(rows)), updated[0]), updated[1]
         growth = PatchGrowth(rows, radii, self._settings())
         return replace(embedding, fitted={**embedding.fitted, "_growth": growth})
 
-    def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
+    def _embed_chunks(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> Embedding:
         targets = given_targets(sample.targets, len(sample.numbers), self.target_weight, self.target_metric)
-        found = self._search(dense(sample.rows), targets, sample.n_rows, run)
+        search = self._search(dense(sample.rows), targets, sample.n_rows, run)
         with run.stage("charts"):
-            work = BlockOverlaps(found.atlas.cover, found.atlas.charts, found.origin)
-            overlaps = blocks.reduce(work, merged_overlaps, run)
-        return self._pack(np.arange(len(sample.numbers)), found.stitched_by(overlaps, self.n_components, run), targets)
+            work = ChunkOverlaps(search.atlas.cover, search.atlas.charts, search.origin)
+            overlaps = chunks.reduce(work, merged_overlaps, run)
+        search = search.stitched_by(overlaps, self.n_components, run)
+        return self._pack(np.arange(len(sample.numbers)), search, targets)
 
-    def _pack(self, sample: IntArray, found: FoundLayout, targets: Targets | None = None) -> Embedding:
-        refuse_apart(found.layout.unfolded.stitched.n_components, self.disconnected)
-        packed = found.embedding(sample, self.n_components, self.overlap, self.tol)
-        known = {} if targets is None else {"known_targets": int(targets.known.sum())}
-        return replace(packed, notes={**packed.notes, **known})
+    def _pack(self, sample: IntArray, search: PatchSearch, targets: Targets | None = None) -> Embedding:
+        """Return the embedding of the sample, the rows with these numbers, with its maps."""
+        chosen, layout, charts = search.chosen, search.layout, search.atlas.charts
+        unfolded, stitched = layout.unfolded, layout.unfolded.stitched
+        check_connected_patches(stitched.n_components, self.disconnected)
+        active = layout.overlaps[layout.active]
+        changes = edge_ratios(chosen.graph, unfolded.coordinates) - 1
+        return Embedding(
+            unfolded.coordinates,
+            graph=chosen.graph,
+            spectrum=unfolded.spectrum,
+            trace=stitched.trace,
+            certificate=replace(stitched.certificate, tol=self.tol) if charts.n_patches > 1 else None,
+            extension=CenteredPatchMap(search.origin, PatchMap(search.atlas.cover, charts, stitched)),
+            inverse=CenteredPatchInverse(search.origin, PatchInverse.of(charts, stitched, active, self.overlap)),
+            notes={
+                "n_patches": charts.n_patches,
+                "layout": layout_kind(charts),
+                "patch_components": charts.width,
+                "dimension": search.dimension,
+                "components": stitched.n_components,
+                "edge_changes": chosen.layout[1],
+                "contradictions": chosen.scores,
+                "cut_edges": (search.graph.n_edges - chosen.graph.n_edges) // 2,
+                "overlaps": len(layout.overlaps),
+                "thin_overlaps": int((~layout.well_conditioned).sum()),
+                "advice": advice(layout, self.n_components, search.dimension, chosen, changes),
+                "remarks": chart_remarks(charts),
+                **({} if targets is None else {"known_targets": int(targets.known.sum())}),
+            },
+            fitted={
+                "patches_": search.atlas,
+                "mean_": search.origin,
+                "sample_": sample,
+                "residuals_": charts.residuals,
+                "disagreement_": unfolded.disagreement,
+                "distortion_": changes,
+                "n_patches_": charts.n_patches,
+            },
+        )
 
-    def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> FoundLayout:
+    def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> PatchSearch:
         """Return the patches of the sample that its points contradict least, laid out by themselves."""
         origin = rows.mean(axis=0)
         rows = rows - origin  # far from zero, distances to centers would lose their digits
@@ -318,31 +355,31 @@ class IPA(IncrementalMixin, Embedder):
         first, history = make(Trial(0, graph))
         no_surface = first.atlas.no_surface
         if no_surface and rule.free and self.patch_components is None:
-            first = layout_without_surface(rows, graph, int(dimension), first, options, run, whole=targets is None)
+            first = fallback_layout(rows, graph, int(dimension), first, options, run, single=targets is None)
         n_init = 1 if no_surface or rule.given else resolve_n_init(self.n_init, n_points)
-        chosen = least_contradicted((first, history), make, coordinates_of, rows, graph, n_init, run, agrees)
-        return FoundLayout(graph, dimension, chosen, origin)
+        chosen = best_restart(
+            (first, history),
+            make,
+            lambda made: made[0].unfolded.coordinates,
+            rows,
+            graph,
+            n_init,
+            run,
+            agrees=lambda made, cut: made[0].agrees_with(cut),
+        )
+        return PatchSearch(graph, dimension, chosen, origin)
 
     @property
     def _patch_rule(self) -> PatchRule:
         return PatchRule(self.n_patches, self.clustering, self.patches)
 
-    def _draw_sample(self, shape: tuple[int, int], run: Run) -> IntArray:
-        """Return the rows from which patches and charts are estimated, the same as for chunked data."""
-        if self._patch_rule.given:
-            return np.arange(shape[0])
-        return drawn_rows(shape[0], bounded_size(self._sample_size(), shape[1]), run.rng("sampled rows"))
-
     def _sample_size(self) -> int:
-        if self.patches is not None:  # asked before anything is read
+        if self.patches is not None:  # raised before anything is read
             raise ValueError(
                 "patches of single points cannot be given for chunked data: give a cluster estimator as clustering, "
                 "which clusters a sample of them, or fit an array."
             )
         return MAX_SAMPLE if isinstance(self.n_patches, str) else max(MAX_SAMPLE, SAMPLE_PER_PATCH * self.n_patches)
-
-    def _neighbor_rule(self, n_points: int) -> NeighborRule:
-        return NeighborRule(self.n_neighbors, self.radius).resolve(n_points, N_AUTO_NEIGHBORS)
 
     def _chart_options(self, n_features: int) -> ChartOptions:
         width, share = self.patch_components or self.n_components, None

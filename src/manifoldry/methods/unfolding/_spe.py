@@ -12,26 +12,20 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph
 from manifoldry._numerics.extension.local import forward
 from manifoldry._numerics.scaling import principal_axes
-from manifoldry.graph._operations import distinct_rows, shared_places
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._operations import distinct_rows, group_means
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.methods._base import GraphEmbedder, estimator, fitted
-from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods.unfolding._spe_program import GraphStructure, preserve_structure
 
 MAX_STRUCTURE_POINTS = 600
-"""Points up to which a fit ends in some minutes: 178 wines take 11 s and 150 digits 3 s, and a round costs the cube of
-its comparisons, of which there are several for each point."""
-
-MIN_KEPT_SHARE = 0.95
-"""Share of the graph's neighbors that are nearest in the embedding, below which the advice says so."""
-
+"""Points up to which a fit ends in some minutes; a round costs the cube of its comparisons, several per point."""
+MIN_KEPT_SHARE = 0.95  # share of the graph's neighbors that are nearest in the embedding, below which there is a remark
 MAX_JOINED_SHARE = 0.5
-"""Share of all pairs that are neighbors above which the advice says that the graph has little structure: two of three
-pairs among 12 points leave 7 places, and all pairs a simplex, whose plane of the picture is any."""
+"""Share of all pairs that are neighbors, above which the advice is that the graph has little structure."""
 
 
 @register(
-    family="unfolding",
     problem="semidefinite",
     papers=("shaw2009",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
@@ -75,10 +69,7 @@ class SPE(GraphEmbedder):
         By how much the structure is violated: 0 without C.
     kept_ : float
         Share of the graph's neighbors that are among the nearest in ``embedding_``.
-    trace_ : Trace
-        Minus the best value of the full program after each round.
-    graph_ : NeighborGraph
-        The graph whose structure is kept.
+    trace_, graph_
     diagnostics_ : dict
         Seconds, components, bridges, ``n_constraints`` in the last round, and ``advice`` if ``embedding_`` has lost the
         structure that all dimensions have, or if the graph joins most pairs and has little structure.
@@ -111,9 +102,6 @@ class SPE(GraphEmbedder):
     True
     """
 
-    n_components: PositiveInt = parameter(
-        "Dimension to which the points, found in any number of dimensions, are projected.", default=2, kw_only=False
-    )
     structure: Literal["neighbors", "radius"] = parameter(
         'What can be read from the points: the neighbors of each as its nearest points ("neighbors"), or all '
         'neighbors by one radius ("radius").',
@@ -133,9 +121,8 @@ class SPE(GraphEmbedder):
     kept_: float = fitted()
 
     _invertible = _local_inverse = True
-    _weighs_edges = False
 
-    _blockwise = BlockFit(
+    _chunk_support = ChunkSupport(
         "no", instead="its semidefinite program takes some hundred points. UMAP lays out graphs of all rows."
     )
 
@@ -147,33 +134,28 @@ class SPE(GraphEmbedder):
                 "fit a sample and transform the rest, or use UMAP or LaplacianEigenmaps, which take graphs too."
             )
 
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         A = connectivity(sample.graph)
         with run.stage("semidefinite program"), run.stoppable():
             structure = GraphStructure(A, self.structure, self.margin)
-            found = preserve_structure(structure, run, C=self.C, tol=self.tol, max_iter=self.max_iter)
-        coordinates, spectrum = principal_axes(found.V, n_components)
+            fit = preserve_structure(structure, run, C=self.C, tol=self.tol, max_iter=self.max_iter)
+        coordinates, spectrum = principal_axes(fit.V, n_components)
         if sample.X is not None and not sample.pairwise:
             first, group = distinct_rows(sample.X)
-            coordinates = shared_places(coordinates, group) if len(first) < len(group) else coordinates
-        kept = share_kept(A, coordinates)
-        rank = found.certificate.rank
+            coordinates = group_means(coordinates, group) if len(first) < len(group) else coordinates
+        preserved = preserved_share(A, coordinates)
         return Embedding(
             coordinates,
             spectrum=spectrum,
-            trace=found.trace,
-            certificate=found.certificate,
+            trace=fit.trace,
+            certificate=fit.certificate,
             extension=forward(sample, coordinates) if sample.X is not None else None,
             notes={
-                "n_constraints": found.n_constraints,
-                "advice": _dense(A),
-                "remarks": _remarks(kept, n_components, rank, found.xi),
+                "n_constraints": fit.n_constraints,
+                "advice": _density_advice(A),
+                "remarks": _remarks(preserved, n_components, fit.certificate.rank, fit.xi),
             },
-            fitted={
-                "alignment_": float(np.vdot(found.V, A @ found.V)) / len(A),
-                "xi_": found.xi,
-                "kept_": kept,
-            },
+            fitted={"alignment_": float(np.vdot(fit.V, A @ fit.V)) / len(A), "xi_": fit.xi, "kept_": preserved},
         )
 
 
@@ -185,7 +167,7 @@ def connectivity(graph: NeighborGraph) -> FloatArray:
     return np.maximum(A, A.T)
 
 
-def share_kept(A: FloatArray, Y: FloatArray) -> float:
+def preserved_share(A: FloatArray, Y: FloatArray) -> float:
     """Return the share of neighbors in the graph that are among as many nearest points in the layout."""
     squares = np.square(Y[:, None] - Y).sum(axis=2)
     np.fill_diagonal(squares, np.inf)
@@ -195,8 +177,7 @@ def share_kept(A: FloatArray, Y: FloatArray) -> float:
     return float(np.take_along_axis(A, order, axis=1)[nearest].mean()) if degrees.any() else 1.0
 
 
-def _dense(A: FloatArray) -> tuple[str, ...]:
-    """Return a sentence where the graph joins so many pairs that it says little."""
+def _density_advice(A: FloatArray) -> tuple[str, ...]:
     share = float(A.sum() / max(A.size - len(A), 1))
     if share <= MAX_JOINED_SHARE:
         return ()
@@ -206,12 +187,12 @@ def _dense(A: FloatArray) -> tuple[str, ...]:
     )
 
 
-def _remarks(kept: float, n_components: int, rank: int, xi: float) -> tuple[str, ...]:
-    if kept >= MIN_KEPT_SHARE or rank <= n_components:
+def _remarks(preserved: float, n_components: int, rank: int, xi: float) -> tuple[str, ...]:
+    if preserved >= MIN_KEPT_SHARE or rank <= n_components:
         return ()
-    whole = "all are" if xi == 0 else f"the structure is broken by up to {xi:.2g}"
+    others = "all are" if xi == 0 else f"the structure is broken by up to {xi:.2g}"
     return (
-        f"In {n_components} dimensions {kept:.0%} of the graph's neighbors are among the nearest points; in the {rank} "
-        f"that the points use {whole} (spectrum_.scaled(0.5)). For features take n_components={rank}; for a picture of "
-        "a graph that needs more than two dimensions use UMAP or TSNE.",
+        f"In {n_components} dimensions {preserved:.0%} of the graph's neighbors are among the nearest points; in the "
+        f"{rank} that the points use {others} (spectrum_.scaled(0.5)). For features take n_components={rank}; for a "
+        "picture of a graph that needs more than two dimensions use UMAP or TSNE.",
     )

@@ -1,4 +1,4 @@
-"""Points whose nearest ones are the neighbors in a graph: comparisons of distances, added where they are violated."""
+"""The program of SPE: comparisons of squared distances, added in rounds where they are violated."""
 
 from __future__ import annotations
 
@@ -15,32 +15,19 @@ from manifoldry._numerics.semidefinite.certificate import STRETCH_NOISE
 STRUCTURE_CLAIM = "the alignment with the graph among all points with this structure"
 
 CUTS_PER_POINT = 3
-"""Non-neighbors, and neighbors, of a point that are compared in one round, the nearest and the farthest. With one each,
-more rounds are needed; of 150 digits three take 7 rounds."""
-
+"""Nearest non-neighbors and farthest neighbors of a point that a round compares; with one each it takes more rounds."""
 FIRST_ROUNDS, FIRST_TOL = 4, 1e-4
-"""The first rounds, whose comparisons mostly do not stay, are solved to this gap."""
-
-ROUND_SHARE = 0.1
-"""Share of the tolerance to which a round is solved."""
-
+"""The first rounds, most of whose comparisons are dropped later, are solved to this gap."""
+ROUND_SHARE = 0.1  # share of the tolerance to which a round is solved
 STRUCTURE_RANK_TOL = 1e-4
-"""Eigenvalues, relative to the largest, below which a dimension does not count in the rank: the central path leaves all
-some of the gap."""
-
-ROOM_SHARE = 1e-6
-"""Share of the margin by which more than the margin is kept, so that rounding breaks nothing."""
-
-MAX_MARGIN_SHARE = 0.5
-"""Share of the margin of a structure that is always possible, above which no margin is taken."""
+"""Eigenvalues, relative to the largest, that do not count in the rank: the central path leaves all some of the gap."""
+ROOM_SHARE = 1e-6  # share of the margin by which distances exceed the margin, so that rounding violates nothing
+MAX_MARGIN_SHARE = 0.5  # maximum margin, as a share of that of the structure that always exists
 
 
 @dataclass(frozen=True)
 class StructureFit:
-    """The points V of the best alignment, how far others can be from it, and what of the structure they break.
-
-    ``trace`` is of minus the best alignment after each round, ``n_constraints`` the number of comparisons in the last.
-    """
+    """The points V of the best alignment, its certificate and trace, the violation ``xi``, the last comparisons."""
 
     V: FloatArray
     certificate: Certificate
@@ -53,10 +40,8 @@ class GraphStructure:
     r"""The structure of a graph with 0/1 adjacency A as comparisons of squared distances D, with a margin.
 
     "neighbors": for each i, every non-neighbor is farther than every neighbor,
-    :math:`D_{ij} \ge (1 - A_{ij}) \max_m A_{im} D_{im} + \mu`. "radius": one radius tells the pairs of the graph from
-    all others, so that each of these is longer than each of those.
-
-    There is always a solution: :math:`D_{ij} = 2 a - 2 \varepsilon A_{ij}` of
+    :math:`D_{ij} \ge (1 - A_{ij}) \max_m A_{im} D_{im} + \mu`. "radius": each pair that is no edge is longer than each
+    edge. The solution ``certain`` always exists: :math:`D_{ij} = 2 a - 2 \varepsilon A_{ij}` of
     :math:`K = a H + \varepsilon H A H` with :math:`a = -\varepsilon \lambda_{\min}`.
     """
 
@@ -79,7 +64,7 @@ class GraphStructure:
         self.certain_margin = 2 * epsilon
 
     def violation(self, D: FloatArray) -> float:
-        """Return by how much the comparison most violated is, negative if all hold with room."""
+        """Return the largest violation of a comparison, negative if all hold."""
         if self.complete:
             return -np.inf
         longest, shortest = np.where(self.A > 0, D, -np.inf), np.where(self.other, D, np.inf)
@@ -88,17 +73,17 @@ class GraphStructure:
         return self.margin - float((shortest.min(axis=1) - longest.max(axis=1)).min())
 
     def cuts(self, D: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the pairs to be farther apart and those to be nearer of violated comparisons, (n, 2) both."""
+        """Return the pairs to separate and the pairs to bring closer of violated comparisons, (n, 2) both."""
         if self.complete:
             return (np.empty((0, 2), dtype=np.int64),) * 2
         far, near = self._rows(D) if self.kind == "neighbors" else self._pairs(D)
-        broken = D[far[:, 0], far[:, 1]] - D[near[:, 0], near[:, 1]] < self.margin
-        return far[broken], near[broken]
+        violated = D[far[:, 0], far[:, 1]] - D[near[:, 0], near[:, 1]] < self.margin
+        return far[violated], near[violated]
 
     def _rows(self, D: FloatArray) -> tuple[IntArray, IntArray]:
         n, count = self.n, min(CUTS_PER_POINT, self.n)
-        longest = _first(np.where(self.A > 0, -D, np.inf), count)
-        shortest = _first(np.where(self.other, D, np.inf), count)
+        longest = np.argsort(np.where(self.A > 0, -D, np.inf), axis=1, kind="stable")[:, :count]
+        shortest = np.argsort(np.where(self.other, D, np.inf), axis=1, kind="stable")[:, :count]
         a = np.concatenate([np.repeat(shortest[:, :1], count, axis=1), shortest[:, 1:]], axis=1)
         b = np.concatenate([longest, np.repeat(longest[:, :1], count - 1, axis=1)], axis=1)
         i = np.repeat(np.arange(n), a.shape[1])
@@ -121,70 +106,51 @@ def preserve_structure(
 ) -> StructureFit:
     r"""Maximize :math:`\operatorname{tr}(K A) - C \xi` over :math:`K \succeq 0` of trace n with a graph's structure.
 
-    :math:`\xi` is the most by which a comparison is broken; without C none is. Each round adds the comparisons most
-    violated by the last solution, and leaves out those that do not matter (shaw2009). Multipliers of the comparisons
-    in use, with zeros for all others, are a point of the dual of the whole program, and the solution mixed with the one
-    that always exists keeps all comparisons: so every round has a value and a bound of the whole program, and the last
-    is that whose gap is at most ``tol``.
-
-    The value of the certificate is relative to the least that any K of trace n has, n times the lowest eigenvalue.
+    :math:`\xi` is the largest violation of a comparison, 0 without C. Each round adds the comparisons most violated by
+    the last solution, and drops those that do not matter (shaw2009). Each round has a bound of the full program, by its
+    multipliers, and a value, by mixing in the solution that always exists; rounds end when these differ by ``tol``.
     """
     best, bound = structure.certain, np.inf
     value = _value(structure, best, C)
-    K, far, near = _leading(structure.form), *(np.empty((0, 2), dtype=np.int64),) * 2
+    plane = np.linalg.eigh(structure.form)[1][:, -2:]  # leading eigenvectors: where comparisons are taken first
+    K, far, near = plane @ plane.T * (structure.n / plane.shape[1]), *(np.empty((0, 2), dtype=np.int64),) * 2
     objective, stop, n_used = [-value], Stop.LIMIT, 0
     for iteration in range(max_iter):
         cut = structure.cuts(_squares(K))
-        known = np.unique(np.column_stack([np.vstack([far, cut[0]]), np.vstack([near, cut[1]])]), axis=0)
-        far, near = known[:, :2], known[:, 2:]
+        pairs = np.unique(np.column_stack([np.vstack([far, cut[0]]), np.vstack([near, cut[1]])]), axis=0)
+        far, near = pairs[:, :2], pairs[:, 2:]
         compared, n_used = Comparisons.of(far, near, structure.n), len(far)
         enough = max(ROUND_SHARE * tol, FIRST_TOL if iteration < FIRST_ROUNDS else 0.0)
-        fit = fit_compared(structure.form, compared, structure.margin, C, enough, run)
-        K, bound = fit.K, min(bound, _bound(structure, compared, fit.multipliers))
+        K, multipliers = fit_compared(structure.form, compared, structure.margin, C, enough, run)
+        bound = min(bound, _bound(structure, compared, multipliers))
         feasible = _feasible(structure, K, C)
         if _value(structure, feasible, C) > value:
             best, value = feasible, _value(structure, feasible, C)
         objective.append(-value)
-        stop = _end(bound - value <= tol * max(value, tol * structure.n), run)
+        if bound - value <= tol * max(value, tol * structure.n):
+            stop = Stop.CONVERGED
+        elif run.stopped:
+            stop = Stop.ASKED
         if stop is not Stop.LIMIT:
             break
-        kept = fit.multipliers > compared.forms(K) - structure.margin
-        far, near = far[kept], near[kept]
-    return _fitted(structure, best, (value, bound, tol), Trace(np.array(objective), stop), n_used)
-
-
-def _end(solved: bool, run: Run) -> Stop:
-    if solved:
-        return Stop.CONVERGED
-    return Stop.ASKED if run.stopped else Stop.LIMIT
-
-
-def _fitted(
-    structure: GraphStructure, K: FloatArray, proven: tuple[float, float, float], trace: Trace, n_used: int
-) -> StructureFit:
-    """Return the points of a Gram matrix with value, bound and tolerance as their certificate."""
-    (value, bound, tol), n = proven, structure.n
-    values, vectors = np.linalg.eigh(K - K.mean(axis=0) - K.mean(axis=0)[:, None] + K.mean())
+        active = multipliers > compared.forms(K) - structure.margin
+        far, near = far[active], near[active]
+    values, vectors = np.linalg.eigh(best - best.mean(axis=0) - best.mean(axis=0)[:, None] + best.mean())
     rank = int((values > STRUCTURE_RANK_TOL * values[-1]).sum())
-    noise = STRETCH_NOISE * n * (1 + abs(structure.least))
+    noise = STRETCH_NOISE * structure.n * (1 + abs(structure.least))
+    certificate = Certificate(-value, -bound, rank, STRUCTURE_CLAIM, tol, noise)
     V = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
-    xi = max(0.0, structure.violation(_squares(K)))
-    return StructureFit(V, Certificate(-value, -bound, rank, STRUCTURE_CLAIM, tol, noise), trace, xi, n_used)
-
-
-def _leading(form: FloatArray) -> FloatArray:
-    """Return the plane of the two leading eigenvectors, with trace n: what comparisons are first taken from."""
-    vectors = np.linalg.eigh(form)[1][:, -2:]
-    return vectors @ vectors.T * (len(form) / vectors.shape[1])
+    xi = max(0.0, structure.violation(_squares(best)))
+    return StructureFit(V, certificate, Trace(np.array(objective), stop), xi, n_used)
 
 
 def _feasible(structure: GraphStructure, K: FloatArray, C: float | None) -> FloatArray:
-    """Return K, of trace n, mixed with the solution that always exists until no comparison is broken, without C."""
+    """Return K, of trace n, without C mixed with the solution that always exists until no comparison is violated."""
     K = K * (structure.n / np.trace(K))
-    broken = structure.violation(_squares(K)) + ROOM_SHARE * structure.margin
-    if C is not None or broken <= 0:
+    violation = structure.violation(_squares(K)) + ROOM_SHARE * structure.margin
+    if C is not None or violation <= 0:
         return K
-    share = broken / (broken + structure.certain_margin - structure.margin)
+    share = violation / (violation + structure.certain_margin - structure.margin)
     return (1 - share) * K + share * structure.certain
 
 
@@ -197,22 +163,17 @@ def _value(structure: GraphStructure, K: FloatArray, C: float | None) -> float:
 def _bound(structure: GraphStructure, compared: Comparisons, multipliers: FloatArray) -> float:
     r"""Return :math:`n \lambda_{\max}(H (A + \sum_c \lambda_c G_c) H) - \mu \sum_c \lambda_c`, raised by rounding."""
     n = structure.n
-    whole = structure.form + compared.laplacian(multipliers, n)
+    matrix = structure.form + compared.laplacian(multipliers, n)
     # The constant vector is moved below all others.
-    size = float(np.abs(whole).sum(axis=1).max())
-    highest = float(np.linalg.eigvalsh(whole - 2 * size / n)[-1]) + n * np.finfo(float).eps * size
+    size = float(np.abs(matrix).sum(axis=1).max())
+    highest = float(np.linalg.eigvalsh(matrix - 2 * size / n)[-1]) + n * np.finfo(float).eps * size
     return n * (highest - structure.least) - structure.margin * float(multipliers.sum())
 
 
 def _squares(K: FloatArray) -> FloatArray:
     """Return the squared distances of a Gram matrix."""
-    own = K.diagonal()
-    return own[:, None] + own - K - K.T
-
-
-def _first(values: FloatArray, count: int) -> IntArray:
-    """Return the places of the smallest values in each row, in order, of equal ones the first."""
-    return np.argsort(values, axis=1, kind="stable")[:, :count]
+    diagonal = K.diagonal()
+    return diagonal[:, None] + diagonal - K - K.T
 
 
 def _ordered(values: FloatArray, count: int) -> IntArray:
@@ -224,22 +185,14 @@ def _ordered(values: FloatArray, count: int) -> IntArray:
 # The Gram matrix of given trace that fits a form best while some distances exceed others: an interior-point method.
 
 MAX_COMPARED_STEPS = 60
-STEP_TO_BOUNDARY = 0.9
-"""Share of the way to the boundary that a step takes at the most."""
-
-LEAST_COMPARED_STEP = 1e-3
-"""Steps so short that rounding has taken over."""
-
-DIAGONAL_LIFT = 1e-14
-"""By how much the diagonal of Newton's matrix is raised, relative, against rounding."""
+STEP_TO_BOUNDARY = 0.9  # maximum length of a step, as a share of the way to the boundary
+LEAST_COMPARED_STEP = 1e-3  # length of a step below which rounding decides
+DIAGONAL_LIFT = 1e-14  # relative increase of the diagonal of Newton's matrix, against rounding
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Pairs of points, and which of them have to be farther apart than which: ``far[c]`` than ``near[c]``.
-
-    ``i`` and ``j`` are the ends of the pairs; far and near are numbers of pairs.
-    """
+    """Pairs of points with ends ``i``, ``j``, of which number ``far[c]`` has to be longer than number ``near[c]``."""
 
     i: IntArray
     j: IntArray
@@ -265,16 +218,16 @@ class Comparisons:
     def laplacian(self, weights: FloatArray, n_points: int) -> FloatArray:
         r"""Return :math:`\sum_c w_c (b_{far} b_{far}^\top - b_{near} b_{near}^\top)`."""
         on_pairs = np.bincount(self.far, weights, len(self.i)) - np.bincount(self.near, weights, len(self.i))
-        found = np.zeros((n_points, n_points))
-        np.add.at(found, (self.i, self.j), -on_pairs)
-        found += found.T
-        return found - np.diag(found.sum(axis=1))
+        matrix = np.zeros((n_points, n_points))
+        np.add.at(matrix, (self.i, self.j), -on_pairs)
+        matrix += matrix.T
+        return matrix - np.diag(matrix.sum(axis=1))
 
     def products(self, K: FloatArray, inverse: FloatArray) -> FloatArray:
-        """Return tr(G_c K G_d S^-1) of all two comparisons: entrywise products of rank one, four for each."""
-        whole = self._between(K)
-        whole *= self._between(inverse)
-        half = whole[self.far] - whole[self.near]
+        """Return tr(G_c K G_d S^-1) for all pairs of comparisons: entrywise products of rank one, four for each."""
+        products = self._between(K)
+        products *= self._between(inverse)
+        half = products[self.far] - products[self.near]
         return half[:, self.far] - half[:, self.near]
 
     def _between(self, K: FloatArray) -> FloatArray:
@@ -282,44 +235,32 @@ class Comparisons:
         return ends[self.i] - ends[self.j]
 
 
-@dataclass(frozen=True)
-class ComparedGram:
-    """A Gram matrix K of trace n, and the multipliers of the comparisons."""
-
-    K: FloatArray
-    multipliers: FloatArray
-
-
 def fit_compared(
     form: FloatArray, compared: Comparisons, margin: float, C: float | None, tol: float, run: Run
-) -> ComparedGram:
+) -> tuple[FloatArray, FloatArray]:
     r"""Maximize :math:`\operatorname{tr}(K F) - C \xi` over centered :math:`K \succeq 0` of trace n.
 
     Each far pair's squared distance has to exceed that of the near pair by ``margin`` less :math:`\xi \ge 0`; without C
-    there is no slack :math:`\xi`. The dual is
-    :math:`\min n t - m \sum_c \lambda_c` with :math:`t I \succeq H (F + \sum_c \lambda_c G_c) H`,
-    :math:`\lambda \ge 0` and :math:`\sum_c \lambda_c \le C`. It is solved by Mehrotra's predictor and corrector in the
-    direction of Helmberg, Rendl, Vanderbei and Wolkowicz (helmberg1996), from a feasible dual on, until the gap is
-    below ``tol`` times n and the constraints are met as well.
+    there is no slack :math:`\xi`. The dual is :math:`\min n t - m \sum_c \lambda_c` with
+    :math:`t I \succeq H (F + \sum_c \lambda_c G_c) H`, :math:`\lambda \ge 0` and :math:`\sum_c \lambda_c \le C`. It is
+    solved by Mehrotra's predictor and corrector in the direction of helmberg1996, from a feasible dual, until gap and
+    residuals are at most ``tol`` times n. Return K and the multipliers.
     """
     path = _ComparedPath(form, compared, margin, C)
     for iteration in range(MAX_COMPARED_STEPS):
         if path.solved(tol) or not run.step(iteration, None) or not path.step():
             break
-    return ComparedGram(path.spread(path.X), path.y[1:])
+    return path.spread(path.X), path.y[1:]
 
 
 class _ComparedPath:
-    """Where the method is: X in an orthonormal basis of the centered vectors, multipliers y = (t, lambda), slacks s.
-
-    The slacks are those of the comparisons and, with C, xi itself; ``z`` are their duals: lambda, and what its sum
-    leaves of C.
-    """
+    """The iterate: X in an orthonormal basis of the centered vectors, multipliers y = (t, lambda), slacks s and xi."""
 
     def __init__(self, form: FloatArray, compared: Comparisons, margin: float, C: float | None) -> None:
         n = len(form)
         self.n, self.compared, self.margin, self.C = n, compared, margin, C
-        self.basis = _centered_basis(n)
+        # An orthonormal basis (n, n - 1) of the vectors that sum to zero.
+        self.basis = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, : n - 1]]))[0][:, 1:]
         self.form = self.basis.T @ form @ self.basis
         m, count = n - 1, len(compared)
         share = 1.0 / n if C is None else min(1.0 / n, C / (2 * count + 1))
@@ -331,7 +272,7 @@ class _ComparedPath:
 
     @property
     def z(self) -> FloatArray:
-        """The duals of the slacks."""
+        """The duals of the slacks: lambda, and what its sum leaves of C."""
         return self.y[1:] if self.C is None else np.r_[self.y[1:], self.C - self.y[1:].sum()]
 
     @property
@@ -348,19 +289,19 @@ class _ComparedPath:
         return (K + K.T) / 2
 
     def residuals(self) -> FloatArray:
-        """Return what is missing of the trace's equation and of the comparisons'."""
+        """Return the residuals of the trace's equation and of the comparisons."""
         slack = 0.0 if self.C is None else self.s[-1]
         reached = self.compared.forms(self.spread(self.X)) + slack - self.s[: len(self.compared)]
         return np.r_[self.n - np.trace(self.X), reached - self.margin]
 
     def solved(self, tol: float) -> bool:
-        """Tell whether gap and residuals are small."""
+        """Return whether gap and residuals are small."""
         gap = float(np.vdot(self.X, self.dual_matrix) + self.s @ self.z)
-        missing = self.residuals()
-        return gap <= tol * self.n and abs(missing[0]) <= tol * self.n and np.abs(missing[1:]).max(initial=0) <= tol
+        left = self.residuals()
+        return gap <= tol * self.n and abs(left[0]) <= tol * self.n and np.abs(left[1:]).max(initial=0) <= tol
 
     def step(self) -> bool:
-        """Go on; tell whether rounding let it."""
+        """Take a predictor-corrector step; return False where rounding prevents it."""
         try:
             self._prepare()
             mu = (float(np.vdot(self.X, self.dual_matrix)) + float(self.s @ self.z)) / (len(self.X) + len(self.s))
@@ -403,8 +344,7 @@ class _ComparedPath:
         right[1:] += alone[:count]
         if self.C is not None:
             right[1:] -= alone[-1]
-        missing = self.residuals()
-        self._dy = scipy.linalg.cho_solve(self._factor, right - missing, check_finite=False)
+        self._dy = scipy.linalg.cho_solve(self._factor, right - self.residuals(), check_finite=False)
         if not np.isfinite(self._dy).all():
             raise np.linalg.LinAlgError("Newton's equation has no finite solution.")
         self._dS = self._dy[0] * np.eye(len(self.X)) - self._gathered(self._dy[1:])
@@ -418,11 +358,6 @@ class _ComparedPath:
         primal = min(_in_cone(self._root, self._dX), _positive(self.s, self._ds))
         dual = min(_in_cone(self._dual_root, self._dS), _positive(self.z, self._dz))
         return min(1.0, STEP_TO_BOUNDARY * primal), min(1.0, STEP_TO_BOUNDARY * dual)
-
-
-def _centered_basis(n: int) -> FloatArray:
-    """Return an orthonormal basis (n, n - 1) of the vectors that sum to zero."""
-    return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, : n - 1]]))[0][:, 1:]
 
 
 def _in_cone(root: FloatArray, change: FloatArray) -> float:

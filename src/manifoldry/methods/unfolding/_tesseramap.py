@@ -13,47 +13,45 @@ from manifoldry._core.parameters import ClusterEstimator, Described, NonNegative
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph
-from manifoldry._numerics.extension.components import embed_pieces
+from manifoldry._numerics.extension.components import embed_components
 from manifoldry._numerics.extension.kernel import Kernel, ShiftedProjection, fit_kernel_map
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
-from manifoldry._numerics.geometry.edges import without_crossings
+from manifoldry._numerics.geometry.edges import without_off_surface_edges
 from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.patches.advice import (
-    MIN_TESSERA_CONTRADICTION,
+    MIN_TESSERA_INCONSISTENCY,
     folded_tesserae,
     tessera_advice,
     tessera_remarks,
 )
 from manifoldry._numerics.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry._numerics.patches.cover import find_cells
-from manifoldry._numerics.patches.restarts import Contradiction, Trial, least_contradicted, resolve_n_init
+from manifoldry._numerics.patches.restarts import InconsistencyScore, Trial, best_restart, resolve_n_init
 from manifoldry._numerics.patches.tessellation import (
     Tessellation,
     TessellationOptions,
-    held_together,
+    align_tesserae,
+    connected_tesserae,
     laid_flat,
-    place_tesserae,
+    reconnected_graph,
     root_mean_square,
-    whole_tesserae,
     wider_tessellation,
 )
 from manifoldry._numerics.scaling import principal_scaling
 from manifoldry.graph._operations import Policy, symmetrize
-from manifoldry.graph._sample import Sample
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 from manifoldry.methods._base import Embedder, estimator, fitted
-from manifoldry.methods._base._texts import DEGREE_TEXT, RADIUS_TEXT, SEARCH_TEXT, SYMMETRY_TEXT
+from manifoldry.methods._base._texts import CHART_TEXT, DEGREE_TEXT, RADIUS_TEXT, SEARCH_TEXT, SYMMETRY_TEXT
 
 MAX_AUTO_PATCHES = 100
 """Maximum number of tesserae with "auto": 100 of a surface take 4 s, and time grows with the cube of their number."""
-
 TRIAL_SINES = {1: 0.5, 0: 0.3}
-"""Sines from which on edges are suspected to leave the surface in every fourth fit after the first, by the remainder:
-fewer where the first fit's cut has torn a sheet, more where it has left two joined."""
+"""Sines above which edges leave the surface, in every fourth fit by the remainder: higher where the first fit may have
+torn a sheet, lower where it may have left two joined."""
 
 
 @register(
-    family="unfolding",
     problem="semidefinite",
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
@@ -62,7 +60,7 @@ fewer where the first fit's cut has torn a sheet, more where it has left two joi
     use_when="a surface, with holes or not, should be unrolled, and new points need one smooth map from a kernel",
     fails_when="clusters are not flat, or sheets lie closer together than the landmarks of the map do",
     cost="50,000 points in seconds; time grows with the cube of the number of tesserae, not of points",
-    test_params={"n_components": 2, "n_neighbors": 6, "n_init": 2},
+    test_params={"n_components": 2, "n_neighbors": 6, "n_init": 1},
 )
 @estimator
 class TesseraMap(Embedder):
@@ -79,10 +77,9 @@ class TesseraMap(Embedder):
     where :math:`\tau` are distances of the data and O are pairs that are not neighbors. If the distances across borders
     cannot all be kept, their squared relative error is minimized first. Both are semidefinite programs in
     :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
-    few dimensions. The tessellation is projected to its principal axes; if a surface needs more than n_components of
-    them, as noisy ones do, the program is solved in n_components dimensions too, from tesserae stitched at their
-    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). It is then
-    not proven: both certificates are those of the program in all dimensions. New points are mapped by
+    few dimensions. The tessellation is projected to its principal axes. If a surface needs more than n_components of
+    them, as noisy ones do, the program is also solved in n_components dimensions, without proof, and that layout is
+    returned if the points contradict it less (``diagnostics_["flattened"]``). New points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
@@ -99,19 +96,14 @@ class TesseraMap(Embedder):
     error_ : float
         Mean squared relative error of the squared distances kept across borders.
     map_error_ : float
-        Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
-        kernel matrix of full rank with all points as landmarks and no regularization.
+        Root mean square distance of the mapped fitted points from the embedding, relative to its spread.
     certificate_ : Certificate
-        Certificate of minus the stretch in all dimensions, before the projection or flattening; missing with one
-        tessera.
+        Certificate of minus the stretch in all dimensions, before the projection; missing with one tessera.
     error_certificate_ : Certificate
         Certificate of the smallest mean squared error in all dimensions, before the stretch; missing with one tessera.
-    trace_ : Trace
-        Minus the stretch from stage to stage.
     spectrum_ : Spectrum
         Spectrum of the tessellation in all dimensions used; those beyond the first n_components are lost.
-    graph_ : NeighborGraph
-        The neighbor graph, without the edges that were removed.
+    trace_, graph_
     diagnostics_ : dict
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma`` and ``reg``
         of the map, ``residuals``: the distance of each tessera's points from its chart relative to its spread;
@@ -156,15 +148,10 @@ class TesseraMap(Embedder):
         "points (PCA or Isomap, as in `IPA`) if that keeps neighbors as well.",
         default=None,
     )
-    chart: Literal["curved", "flat", "geodesic"] = parameter(
-        "Local coordinates: principal components corrected for curvature to arc length; principal components; or "
-        "classical scaling of geodesic distances inside the tessera.",
-        default="curved",
-    )
+    chart: Literal["curved", "flat", "geodesic"] = parameter(CHART_TEXT, default="curved")
     n_border_pairs: PositiveInt | None = parameter(
         "Maximum number of distances kept between two tesserae, of neighbors spread out along their border. None is "
-        "3 r² for a surface, or fewer if that would be more than 1,500 in total, and r² for other data. With the r² "
-        "of the paper tesserae are hinges, and the stretch may open what they should hold together.",
+        "3 r² for a surface, or fewer if that would be more than 1,500 in total, and r² for other data (the paper).",
         default=None,
     )
     n_pairs: PositiveInt = parameter("Number of pairs O, drawn at random if there are more.", default=50_000)
@@ -178,17 +165,13 @@ class TesseraMap(Embedder):
         "a surface and 1e-2 for other data.",
         default="auto",
     )
-    tol: Positive = parameter(
-        "Relative gap between the stretch and its bound at which it is proven to be the largest.", default=1e-3
-    )
+    tol: Positive = parameter("Relative gap at which the stretch is proven to be the largest.", default=1e-3)
     max_rank: PositiveInt | None = parameter(
-        "Maximum dimension of the tessellation before it is projected; None is as many as the optimum has.",
-        default=None,
+        "Maximum dimension before the projection; None is as many as the optimum has.", default=None
     )
     kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = parameter(
         r"Kernel of the map for new points, of points about their mean: :math:`\exp(-\gamma |x-y|^2)`, :math:`x^\top "
-        r"y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that returns "
-        "the values (m, n). The embedding of the fitted points does not depend on it.",
+        r"y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows that returns the values (m, n).",
         default="rbf",
     )
     gamma: Positive | Literal["auto"] | None = parameter(
@@ -198,14 +181,10 @@ class TesseraMap(Embedder):
     )
     degree: PositiveInt = parameter(DEGREE_TEXT, default=3)
     coef0: float = parameter("Constant c of the poly kernel.", default=1.0)
-    n_landmarks: PositiveInt = parameter(
-        "Number of random points through which the kernel is approximated; all points if there are no more.",
-        default=1000,
-    )
+    n_landmarks: PositiveInt = parameter("Number of random points that approximate the kernel.", default=1000)
     reg: NonNegative | Literal["auto"] = parameter(
-        "Regularization of the map: added to the eigenvalues of the centered kernel, in units of the largest; 0 for "
-        'the exact pseudo-inverse. "auto" is the power of ten from 1e-10 to 0.1 whose map has the smallest squared '
-        "error at fitted points that are left out one at a time.",
+        "Regularization of the map: added to the eigenvalues of the centered kernel, in units of the largest. "
+        '"auto" is the power of ten from 1e-10 to 0.1 of least squared error at points left out one at a time.',
         default="auto",
     )
     n_neighbors: PositiveInt | Literal["auto"] | None = parameter(
@@ -252,42 +231,48 @@ class TesseraMap(Embedder):
     def _embed(self, X: Any, run: Run) -> Embedding:
         X = np.asarray(dense_rows(X, run), dtype=float)
         neighbors, index = neighbor_graph(X, self._neighbor_rule(len(X)), run)
-        sample = Sample(X, neighbors, symmetrize(neighbors, self.symmetry), index)
-        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+        sample = NeighborhoodData(X, neighbors, symmetrize(neighbors, self.symmetry), index)
+        embedding = embed_components(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**index.notes, **embedding.notes})
 
     def _neighbor_rule(self, n_points: int) -> NeighborRule:
         return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+    def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
+        # In units of the spread, so that tolerances do not depend on the scale of the data.
         centered, n = sample.X - sample.X.mean(axis=0), sample.n_points
         unit = root_mean_square(centered)
         X, joined = centered / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
         dimension, options = intrinsic_dimension(X), self._options(n_components, n)
-        n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
-        graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined
-        measure = Contradiction.of(X, graph, run)
+        n_init = resolve_n_init(self.n_init, n) if self._patches_are_cells else 1
+        graph = without_off_surface_edges(X, joined, n_components, run) if n_init > 1 else joined
+        measure = InconsistencyScore.of(X, graph, run)
 
         def make(trial: Trial) -> Tessellation:
+            # Without the edges that leave the surface; bridges keep all points in one tessellation.
             sine = TRIAL_SINES.get(trial.number % 4) if trial.number else None
-            cut = trial.graph if sine is None else without_crossings(X, joined, n_components, run, sine)
-            held = held_together(cut, joined)
+            cut = trial.graph if sine is None else without_off_surface_edges(X, joined, n_components, run, sine)
+            connected = reconnected_graph(cut, joined)
             with run.stage("tesserae"):
-                labels = self._tesserae(X, held, n_components, trial, run)
+                labels = self._tesserae(X, connected, n_components, trial, run)
             with run.stage("unfolding"):
-                return laid_flat(X, place_tesserae(X, held, labels, options, run), options, measure, run)
+                return laid_flat(X, align_tesserae(X, connected, labels, options, run), options, measure, run)
 
         first = make(Trial(0, graph))
-        if np.median(first.residuals) > MAX_SURFACE_RESIDUAL:
-            n_init = 1
-            if self._patches_are_free:
+        if np.median(first.charts.residuals) > MAX_SURFACE_RESIDUAL:
+            n_init = 1  # no surface: other tesserae of this dimension would not be flat either
+            free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
+            if free and self._patches_are_cells:
                 with run.stage("unfolding"):
                     first = wider_tessellation(X, graph, int(dimension), options, run)
-        elif first.flat is not None and measure(first.coordinates(n_components)) < MIN_TESSERA_CONTRADICTION:
-            n_init = 1  # what noise contradicts, other tesserae do not mend
-        chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
-        folded = folded_tesserae(chosen, n_components)
-        notes = {"dimension": dimension, "contradictions": chosen.scores, "advice": folded}
+        elif first.flat is not None and measure(first.coordinates(n_components)) < MIN_TESSERA_INCONSISTENCY:
+            n_init = 1  # other tesserae do not help against noise
+        chosen = best_restart(first, make, lambda layout: layout.coordinates(n_components), X, graph, n_init, run)
+        notes = {
+            "dimension": dimension,
+            "contradictions": chosen.scores,
+            "advice": folded_tesserae(chosen, n_components),
+        }
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
@@ -298,12 +283,18 @@ class TesseraMap(Embedder):
         )
 
     def _pack(
-        self, sample: Sample, unit: float, n_components: int, found: Tessellation, notes: dict[str, Any], run: Run
+        self,
+        sample: NeighborhoodData,
+        unit: float,
+        n_components: int,
+        layout: Tessellation,
+        notes: dict[str, Any],
+        run: Run,
     ) -> Embedding:
-        images, several = found.images(n_components), found.tesserae.n_patches > 1
+        images, several = layout.images(n_components), layout.tesserae.n_patches > 1
         spectrum = principal_scaling(unit * images, images.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
-        graph = replace(found.graph, lengths=unit * found.graph.lengths)
+        graph = replace(layout.graph, lengths=unit * layout.graph.lengths)
         with run.stage("map"):
             kernel = Kernel(self.kernel, 1.0, self.degree, self.coef0)
             gamma = None if isinstance(self.gamma, str) else self.gamma
@@ -313,38 +304,33 @@ class TesseraMap(Embedder):
             Y,
             graph=graph,
             spectrum=spectrum,
-            trace=found.stretched.trace,
-            certificate=found.stretched.certificate if several else None,
+            trace=layout.stretched.trace,
+            certificate=layout.stretched.certificate if several else None,
             extension=extension,
             notes={
                 **notes,
                 "cut_edges": (sample.graph.n_edges - graph.n_edges) // 2,
-                **found.notes,
+                **layout.notes,
                 "gamma": extension.projection.kernel.gamma,
                 "reg": reg,
-                "remarks": tessera_remarks(found),
-                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum) + notes["advice"],
+                "remarks": tessera_remarks(layout),
+                "advice": tessera_advice(layout.charts, graph, n_components, notes["dimension"], spectrum)
+                + notes["advice"],
             },
             fitted={
-                "labels_": found.labels,
-                "n_patches_": found.tesserae.n_patches,
-                "stretch_": -found.stretched.certificate.objective if several else np.nan,
-                "error_": found.placed.error,
+                "labels_": layout.labels,
+                "n_patches_": layout.tesserae.n_patches,
+                "stretch_": -layout.stretched.certificate.objective if several else np.nan,
+                "error_": layout.solution.error,
                 "map_error_": map_error,
-                **({"error_certificate_": found.stretched.error_certificate} if several else {}),
+                **({"error_certificate_": layout.stretched.error_certificate} if several else {}),
             },
         )
 
     @property
-    def _patches_are_found(self) -> bool:
+    def _patches_are_cells(self) -> bool:
         """Whether the tesserae are Voronoi cells."""
         return self.patches is None and self.clustering == "kmeans"
-
-    @property
-    def _patches_are_free(self) -> bool:
-        """Whether neither the tesserae nor their number and dimension are given."""
-        free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
-        return free and self._patches_are_found
 
     def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""
@@ -361,14 +347,13 @@ class TesseraMap(Embedder):
             count = auto if isinstance(self.n_patches, str) else self.n_patches
             count = max(1, min(round(trial.scale * count), n))
             labels = find_cells(X, graph, count, n_components, run, trial.number).labels
-        return whole_tesserae(labels, graph, n_components + 2)
+        return connected_tesserae(labels, graph, n_components + 2)
 
 
 # A kernel map of new points, fitted to a sample through landmarks.
 
 MAP_POINTS_PER_LANDMARK = 10
 """Points per landmark to which the map is fitted: it is smooth, and more change it by less than its error."""
-
 AUTO_SIGMA_RATIO = 3.0
 """Sigma of an automatic rbf kernel, gamma = 1/sigma^2, over the mean distance between neighboring landmarks."""
 
@@ -376,11 +361,7 @@ AUTO_SIGMA_RATIO = 3.0
 def fit_landmark_map(
     X: FloatArray, Y: FloatArray, kernel: Kernel, gamma: float | None, n_landmarks: int, reg: float | None, run: Run
 ) -> tuple[ShiftedProjection, float, float]:
-    """Return the map (3.22) of new points, fitted to a sample, its error, and its ``reg``.
-
-    Without a ``gamma`` that of an rbf kernel is from the distances of landmarks, and that of others is 1. Without a
-    ``reg`` it is that of least error at points left out.
-    """
+    """Return the map (3.22) of new points, fitted to a sample, its error, and its ``reg``."""
     drawn = run.rng("landmarks of the map").permutation(len(X))
     rows = np.sort(drawn[: MAP_POINTS_PER_LANDMARK * n_landmarks])
     origin = X.mean(axis=0) if isinstance(kernel.rule, str) else np.zeros(X.shape[1])
@@ -388,7 +369,7 @@ def fit_landmark_map(
     if gamma is None:
         gamma = 1.0
         if kernel.rule == "rbf":
-            near = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
-            gamma = 1.0 / (AUTO_SIGMA_RATIO * float(near.lengths.mean()) or 1.0) ** 2
+            neighbors = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
+            gamma = 1.0 / (AUTO_SIGMA_RATIO * float(neighbors.lengths.mean()) or 1.0) ** 2
     projection, error, reg = fit_kernel_map(points, Y[rows], replace(kernel, gamma=gamma), landmarks, reg, run)
     return ShiftedProjection(origin, projection), error, reg

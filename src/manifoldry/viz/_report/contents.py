@@ -13,26 +13,10 @@ from manifoldry._core.values import Array, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class ReportChart:
-    """A small chart below the panels: one line, bars or dots for each method.
+    """A small chart below the panels, with x and y of one line, bars or dots for each panel.
 
-    Parameters
-    ----------
-    title, x_label, y_label : str
-        Title and labels.
-    kind : {"line", "bar", "dots"}
-        How the series are drawn.
-    series : mapping of str to a pair of ndarrays
-        x and y by the name of the panel.
-    meaning : str
-        How to read the chart.
-    legend : mapping of str to str
-        Text after the name of a series, such as the area under its curve.
-    log_x : bool
-        Whether the x axis is logarithmic.
-    y_range : pair of float, optional
-        Limits of the y axis; by default those of the series.
-    diagonal : bool
-        Whether to draw the line y = x.
+    ``legend`` has text after the name of a series, such as the area under its curve; the y axis has the limits of the
+    series by default, and ``diagonal`` draws the line y = x.
     """
 
     title: str
@@ -49,111 +33,52 @@ class ReportChart:
 
 @dataclass(frozen=True)
 class ReportScale:
-    """The color scale of numbers; the same in all panels, so that they can be compared.
-
-    Parameters
-    ----------
-    low, high : float
-        Values of the first and the last color; values beyond are clipped.
-    middle : float, optional
-        Center of a diverging scale; None for a sequential one.
-    meaning : str
-        How to read the colors.
-    """
+    """A color scale from ``low`` to ``high``, diverging if it has a ``middle``; the same in all panels."""
 
     low: float
     high: float
     middle: float | None = None
     meaning: str = ""
 
-    def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise ValueError(f"A color scale needs low < high; got {self.low} to {self.high}.")
-
 
 @dataclass(frozen=True, eq=False)
 class ReportPanel:
     """One embedding of the rows.
 
-    Parameters
-    ----------
-    name : str
-        The method; unique in a report.
-    coordinates : ndarray of shape (n, 2) or (n, 3)
-        Coordinates of each row; NaN for rows without.
-    caption : str
-        Text below the panel.
-    reading : tuple of str
-        How far positions, distances and densities can be trusted.
-    sentences : tuple of str
-        Messages of the method: advice, certificate and reasons.
-    parameters : mapping
-        Settings of the method.
-    colors : mapping of str to ndarray of shape (n,)
-        Numbers or text per row of this embedding, to color by: distortion, reliability, density, cluster. NaN or ""
-        where unknown. Values of the data are the same array in all panels.
+    The values of a color are numbers or text per row, NaN or "" where unknown; values of the data are the same array in
+    all panels.
     """
 
-    name: str
-    coordinates: FloatArray
+    name: str  # unique in a report
+    coordinates: FloatArray  # (n, 2) or (n, 3), NaN for rows without
     caption: str = ""
-    reading: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()  # how far positions, distances and densities can be trusted
+    sentences: tuple[str, ...] = ()  # messages of the method: advice, certificate and reasons
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    colors: Mapping[str, Array] = field(default_factory=dict)
+    colors: Mapping[str, Array] = field(default_factory=dict)  # distortion, reliability, density, cluster
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything on the page.
+    """Everything on the page; ``save`` writes it to an HTML file.
 
-    Parameters
-    ----------
-    title : str
-        Heading of the page.
-    panels : sequence of ReportPanel
-        Embeddings of the same rows, the most important first.
-    ids : ndarray of shape (n,)
-        Name of each row.
-    id_name : str
-        Title of the ids.
-    columns : mapping of str to ndarray of shape (n,)
-        Further columns, to color by and to show: numbers with NaN, or text with "", where missing.
-    label : str, optional
-        The column to color by first.
-    thumbnails : ndarray of uint8 of shape (n, height, width) or (n, height, width, 3), optional
-        A small image of each row.
-    quality : sequence of mappings
-        One row per score: ``name, group, range, best, meaning``, ``values``, a mapping of panels to numbers or None,
-        and ``errors``, the same for standard errors if scores come from a sample.
-    findings : sequence of mappings
-        Findings of `diagnose` as mappings: ``topic, sentence, value, advice, severity``.
-    charts : sequence of ReportChart
-        Spectrum, Shepard diagram, R_NX curves.
-    record : mapping
-        Record of the run: parameters, versions, seed, seconds. JSON values only.
-    notes : tuple of str
-        Limitations, such as scores from a sample.
-    summary : tuple of str
-        What to look at first, and how far to trust it.
-    scales : mapping of str to ReportScale
-        Color scales of the columns and colors with these names; others range from their minimum to their maximum. For
-        text only the meaning of a scale is used.
+    Columns hold numbers with NaN, or text with "", where missing. Scales are those of the columns and colors with the
+    same name; others range from their minimum to their maximum, and for text only the meaning of a scale is used.
     """
 
     title: str
-    panels: Sequence[ReportPanel]
-    ids: Array
+    panels: Sequence[ReportPanel]  # the most important first
+    ids: Array  # the name of each row
     id_name: str = "row"
-    columns: Mapping[str, Array] = field(default_factory=dict)
-    label: str | None = None
-    thumbnails: Array | None = None
-    quality: Sequence[Mapping[str, Any]] = ()
-    findings: Sequence[Mapping[str, Any]] = ()
+    columns: Mapping[str, Array] = field(default_factory=dict)  # to color by and to show
+    label: str | None = None  # the column to color by first
+    thumbnails: Array | None = None  # uint8 (n, height, width) or (n, height, width, 3)
+    quality: Sequence[Mapping[str, Any]] = ()  # a row per score, see `quality_rows`
+    findings: Sequence[Mapping[str, Any]] = ()  # findings of `diagnose` as mappings
     charts: Sequence[ReportChart] = ()
-    record: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    summary: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)  # of the run: parameters, versions, seed; JSON values only
+    notes: tuple[str, ...] = ()  # limitations, such as scores from a sample
+    summary: tuple[str, ...] = ()  # what to look at first, and how far to trust it
     scales: Mapping[str, ReportScale] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -164,15 +89,7 @@ class Report:
             raise ValueError("The panels of a report need different names.")
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the report to one HTML file that works offline.
-
-        Parameters
-        ----------
-        path : str or path
-            The file, by convention with the suffix ``.html``.
-        overwrite : bool
-            Whether an existing file may be replaced.
-        """
+        """Write the report to one HTML file that works offline; ``overwrite`` replaces an existing one."""
         from manifoldry.viz._report.page import render
 
         page = render(self).encode()

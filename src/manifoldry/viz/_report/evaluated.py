@@ -10,10 +10,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry._core import check
-from manifoldry._core.arrays import on_host, refuse_iterator
+from manifoldry._core.arrays import check_not_iterator, on_host
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.evaluation.metrics._distortion import (
+from manifoldry.evaluation._metrics._distortion import (
     LocalDistortion,
     distortions_of,
     log_radii,
@@ -23,11 +23,12 @@ from manifoldry.evaluation.metrics._distortion import (
 from manifoldry.evaluation.reliability._picture_clusters import picture_clusters
 from manifoldry.evaluation.reliability._points import Reliability, reliability
 from manifoldry.evaluation.score._score import score_layouts
-from manifoldry.evaluation.score._table import GROUPS, TABLE, Asked, Score
+from manifoldry.evaluation.score._table import TABLE, Score, ScoreOptions
 from manifoldry.graph._operations import distinct_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph, shared_neighbors
 from manifoldry.viz._report.contents import ReportScale
-from manifoldry.viz._report.inputs import ReportEmbedding, last_step
+from manifoldry.viz._report.inputs import ReportEmbedding
+from manifoldry.viz.plot._axes import fitted_model
 
 T = TypeVar("T")
 
@@ -40,23 +41,7 @@ LEFT_OUT_GROUPS = frozenset({"units", "truth"})
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedRows:
-    """The m rows on which a report evaluates embeddings.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (m, d), or ndarray of shape (m, m)
-        The data.
-    metric : str
-        Metric of the data.
-    layouts : mapping of str to ndarray of shape (m, p)
-        The embeddings by panel.
-    labels : ndarray of shape (m,), optional
-        Classes.
-    run : Run
-        Seed and threads.
-    notes : list of str
-        Collects what could not be evaluated, and why.
-    """
+    """The m rows on which a report evaluates embeddings; ``notes`` collects what could not be evaluated, and why."""
 
     X: Any
     metric: str
@@ -80,10 +65,15 @@ class EvaluatedRows:
         total = max(2, int(counts.sum()))
         return float(np.sum(counts * (counts - 1.0)) / (total * (total - 1.0)))
 
-    def attempt(self, what: str, function: Callable[..., T], *arguments: Any) -> T | None:
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Metric, seed and threads as keywords of the functions that evaluate."""
+        return {"metric": self.metric, "random_state": self.run.seed, "n_jobs": self.run.n_jobs}
+
+    def attempt(self, what: str, function: Callable[..., T], *arguments: Any, **settings: Any) -> T | None:
         """Return the result of a function, or add a note on why it failed and return None."""
         try:
-            return function(*arguments)
+            return function(*arguments, **settings)
         except ValueError as error:
             note = f"{what} left out: {error}"
             if note not in self.notes:
@@ -92,13 +82,12 @@ class EvaluatedRows:
 
     def neighbors(self, points: Any, metric: str) -> NeighborGraph:
         """Return the neighbors of each point, nearest first."""
-        return neighbor_graph(points, NeighborRule(self.n_neighbors, metric=metric).resolve(points.shape[0]), self.run)[
-            0
-        ]
+        rule = NeighborRule(self.n_neighbors, metric=metric).resolve(points.shape[0])
+        return neighbor_graph(points, rule, self.run)[0]
 
     def scores(self) -> dict[str, Score]:
         """Return the scores of all panels on the same rows; nothing if the data does not allow them."""
-        options = Asked(labels=self._usable_labels(), metric=self.metric)
+        options = ScoreOptions(labels=self._usable_labels(), metric=self.metric)
         layouts = list(self.layouts.values())
         scores = self.attempt("Scores were", score_layouts, self.X, layouts, options, self.run.seed, self.run.n_jobs)
         return {} if scores is None else dict(zip(self.layouts, scores, strict=True))
@@ -122,29 +111,23 @@ class EvaluatedRows:
 
 def quality_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
     """Return a row per score with its meaning, its value in each panel and the standard errors of the sample."""
-    entries = [
-        entry
+    return [
+        {
+            "name": name,
+            "group": entry.group,
+            "range": entry.range,
+            "best": entry.best,
+            "meaning": entry.meaning,
+            "values": {panel: finite_or_none(score.get(name)) for panel, score in scores.items()},
+            "errors": {panel: finite_or_none(score.errors.get(name)) for panel, score in scores.items()},
+        }
         for name, entry in TABLE.items()
         if entry.group not in LEFT_OUT_GROUPS and any(name in score for score in scores.values())
     ]
-    return [
-        {
-            "name": entry.name,
-            "group": entry.group,
-            "heading": GROUPS[entry.group],
-            "range": entry.range,
-            "low": entry.low,
-            "high": _number(entry.high),
-            "best": entry.best,
-            "meaning": entry.meaning,
-            "values": {panel: _number(score.get(entry.name)) for panel, score in scores.items()},
-            "errors": {panel: _number(score.errors.get(entry.name)) for panel, score in scores.items()},
-        }
-        for entry in entries
-    ]
 
 
-def _number(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
+    """Return a number for JSON, None if it is missing or not finite."""
     return float(value) if value is not None and np.isfinite(value) else None
 
 
@@ -153,7 +136,7 @@ def as_data(X: Any) -> Any:
     X = on_host(X)
     if issparse(X):
         return csr_array(X)
-    refuse_iterator(X, "X")
+    check_not_iterator(X, "X")
     try:
         table = np.asarray(X)
         table = table if table.dtype.kind in "iufb" else table.astype(np.float64)
@@ -170,7 +153,7 @@ def index_of(X: Any) -> Any:
     return None if index is None or callable(index) or type(index).__name__ == "RangeIndex" else list(index)
 
 
-def some_rows(data: Any, rows: IntArray, metric: str) -> Any:
+def data_of_rows(data: Any, rows: IntArray, metric: str) -> Any:
     """Return the data of some rows."""
     if len(rows) == data.shape[0]:
         return data
@@ -181,7 +164,7 @@ def metric_of(metric: str | None, embeddings: Any) -> str:
     """Return the given metric, or that of the first estimator that has one."""
     name: Any = metric
     if metric is None:
-        metrics = (getattr(last_step(model), "metric", None) for model in _models(embeddings))
+        metrics = (getattr(fitted_model(model), "metric", None) for model in _models(embeddings))
         name = next((each for each in metrics if each is not None), "euclidean")
         name = "euclidean" if isinstance(name, str) and name == "minkowski" else name
     if not isinstance(name, str) or name in ("gram", "affinity"):
@@ -235,76 +218,44 @@ def _models(embeddings: Any) -> list[Any]:
     return [value for value in values if hasattr(value, "fit")]
 
 
+SHARES: Mapping[str, str] = {
+    "reliability": "trustworthy: the point preserves far more of its neighbors than at a nearby random position; "
+    "dubious: no more than there; undecided: in between.",
+    "neighbors kept": "Share of the neighbors in the data that are preserved in the plot, beyond chance; 1 is best.",
+    "angles kept": "Smallest stretch over largest stretch at a point: 1 preserves shapes, 0 flattens them to a line.",
+    "torn or folded": "Share of the neighborhood that is not a linear image of the data. Where it is large, the "
+    "embedding is torn or folded, or the data has more dimensions, and stretches mean little.",
+    "cluster": "Clusters of HDBSCAN in this plot, the largest first. Every plot can be split into clusters; "
+    "metrics.null_comparison(model, X) tests which of them exist in the data.",
+}
+"""Colors from 0 to 1, and how to read them."""
+
+POWERS: Mapping[str, str] = {
+    "stretch": "Size of this neighborhood in the plot, relative to the median, as a power of 2: 1 is twice as long, -1 "
+    "half.",
+    "density of the data": "Density in the data, relative to the median, as a power of 2: 1 is half the distance to "
+    "the neighbors.",
+    "density of the picture": "Density in the plot, relative to the median, as a power of 2: 1 is half the distance to "
+    "the neighbors.",
+}
+"""Colors from -2 to 2, and how to read them."""
+
 COLOR_SCALES: Mapping[str, ReportScale] = {
-    "reliability": ReportScale(
-        0.0,
-        1.0,
-        meaning="trustworthy: the point preserves far more of its neighbors than at a nearby random position; dubious: "
-        "no more than there; undecided: in between.",
-    ),
-    "neighbors kept": ReportScale(
-        0.0, 1.0, meaning="Share of the neighbors in the data that are preserved in the plot, beyond chance; 1 is best."
-    ),
-    "stretch": ReportScale(
-        -2.0,
-        2.0,
-        0.0,
-        "Size of this neighborhood in the plot, relative to the median, as a power of 2: 1 is twice as long, -1 half.",
-    ),
-    "angles kept": ReportScale(
-        0.0,
-        1.0,
-        meaning="Smallest stretch over largest stretch at a point: 1 preserves shapes, 0 flattens them to a line.",
-    ),
-    "torn or folded": ReportScale(
-        0.0,
-        1.0,
-        meaning="Share of the neighborhood that is not a linear image of the data. Where it is large, the embedding is "
-        "torn or folded, or the data has more dimensions, and stretches mean little.",
-    ),
-    "density of the data": ReportScale(
-        -2.0,
-        2.0,
-        0.0,
-        "Density in the data, relative to the median, as a power of 2: 1 is half the distance to the neighbors.",
-    ),
-    "density of the picture": ReportScale(
-        -2.0,
-        2.0,
-        0.0,
-        "Density in the plot, relative to the median, as a power of 2: 1 is half the distance to the neighbors.",
-    ),
-    "cluster": ReportScale(
-        0.0,
-        1.0,
-        meaning="Clusters of HDBSCAN in this plot, the largest first. Every plot can be split into clusters; "
-        "metrics.null_comparison(model, X) tests which of them exist in the data.",
-    ),
+    **{name: ReportScale(0.0, 1.0, meaning=meaning) for name, meaning in SHARES.items()},
+    **{name: ReportScale(-2.0, 2.0, 0.0, meaning) for name, meaning in POWERS.items()},
 }
 """Color scales. The ranges are the same for all data and panels, so that plots can be compared."""
 
-
-MIN_DISTINCT_SHARE = 0.5
-"""Share of distinct rows below which neighbors are mostly duplicates in arbitrary order."""
+MIN_DISTINCT_SHARE = 0.5  # share of distinct rows below which neighbors are mostly duplicates in arbitrary order
 
 
-@dataclass(frozen=True, eq=False)
-class PointColors:
-    """Values to color the evaluated rows by, by panel, and the reliabilities behind them."""
-
-    panels: Mapping[str, dict[str, Array]]
-    reliabilities: Mapping[str, Reliability] = field(default_factory=dict)
-
-    @property
-    def scales(self) -> dict[str, ReportScale]:
-        """The scales of the colors in use."""
-        names = {name for colors in self.panels.values() for name in colors}
-        return {name: scale for name, scale in COLOR_SCALES.items() if name in names}
+PointColors = dict[str, dict[str, Array]]
+"""Values to color the evaluated rows by, by panel and by name."""
 
 
-def point_colors(evaluated: EvaluatedRows) -> PointColors:
-    """Return the values of each evaluated row in each panel."""
-    panels: dict[str, dict[str, Array]] = {name: {} for name in evaluated.layouts}
+def point_colors(evaluated: EvaluatedRows) -> tuple[PointColors, dict[str, Reliability]]:
+    """Return the colors of the evaluated rows in each panel, and the reliabilities behind them."""
+    panels: PointColors = {name: {} for name in evaluated.layouts}
     with shared_neighbors():
         attempts = {
             name: evaluated.attempt("The reliability of the points was", _reliability, evaluated, Y)
@@ -325,16 +276,14 @@ def point_colors(evaluated: EvaluatedRows) -> PointColors:
     for name, Y in evaluated.layouts.items():
         if (clusters := _clusters(Y)) is not None:
             panels[name]["cluster"] = clusters
-    return PointColors(panels, reliabilities)
+    return panels, reliabilities
 
 
 def _reliability(evaluated: EvaluatedRows, Y: FloatArray) -> Reliability:
     """Return the reliability of each point, or raise if neighbors are not well defined."""
     if evaluated.metric != "precomputed" and len(distinct_rows(evaluated.X)[0]) < MIN_DISTINCT_SHARE * len(Y):
         raise ValueError("most rows are duplicates, so their nearest neighbors are arbitrary.")
-    return reliability(
-        evaluated.X, Y, metric=evaluated.metric, random_state=evaluated.run.seed, n_jobs=evaluated.run.n_jobs
-    )
+    return reliability(evaluated.X, Y, **evaluated.settings)
 
 
 def _distortions(evaluated: EvaluatedRows, graph: NeighborGraph) -> dict[str, LocalDistortion]:
@@ -362,11 +311,8 @@ def _distortion_colors(distortion: LocalDistortion) -> dict[str, Array]:
         length = np.log2(distortion.areas) / distortion.stretches.shape[1]
     length = np.where(np.isfinite(length), length, np.nan)
     median = np.nanmedian(length) if not np.isnan(length).all() else 0.0
-    return {
-        "stretch": length - median,
-        "angles kept": distortion.conformality,
-        "torn or folded": distortion.residuals,
-    }
+    colors = {"stretch": length - median, "angles kept": distortion.conformality}
+    return {**colors, "torn or folded": distortion.residuals}
 
 
 def density_of(graph: NeighborGraph) -> FloatArray:
@@ -381,15 +327,9 @@ def _clusters(Y: FloatArray) -> Array | None:
     labels = picture_clusters(Y, assign=False)
     if labels.max() < 0:
         return None
-    return np.where(labels < 0, "", _by_size(labels).astype(str))
-
-
-def _by_size(labels: IntArray) -> IntArray:
-    """Return clusters numbered from 1 by decreasing size; negative labels are unchanged."""
-    order = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(1, len(order) + 1)
-    return np.where(labels < 0, labels, number[np.maximum(labels, 0)])
+    by_size = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")
+    number = np.argsort(by_size) + 1
+    return np.where(labels < 0, "", number[np.maximum(labels, 0)].astype(str))
 
 
 def spread(values: Array, rows: IntArray, n: int) -> Array:

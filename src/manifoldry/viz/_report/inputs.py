@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from manifoldry._core.arrays import refuse_blocks
+from manifoldry._core.arrays import check_in_memory
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.evaluation.diagnosis import diagnose
 from manifoldry.evaluation.selection._comparison import Comparison
 from manifoldry.graph._pairwise import as_points
+from manifoldry.viz.plot._axes import fitted_model
 
-OMITTED_SETTINGS = frozenset({"callback", "verbose", "n_jobs"})
-"""Parameters that do not change a result."""
+OMITTED_SETTINGS = frozenset({"callback", "verbose", "n_jobs"})  # parameters that do not change a result
 
 MAX_PANEL_DIMENSION = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ReportEmbedding:
-    """One embedding of all rows.
-
-    Parameters
-    ----------
-    name : str
-        The method.
-    Y : ndarray of shape (n, p)
-        The evaluated coordinates: all of up to three, otherwise the first two; NaN for rows without coordinates.
-    n_components : int
-        Number of coordinates.
-    seconds : float, optional
-        Duration of the fit.
-    sentences : tuple of str
-        Messages of fit and comparison.
-    parameters : mapping
-        Settings.
-    model : estimator, optional
-        The fitted estimator.
-    """
+    """One embedding of all rows; ``Y`` has at most three coordinates, NaN for rows without."""
 
     name: str
     Y: FloatArray
@@ -71,17 +53,16 @@ def report_embeddings(X: Any, embeddings: Any, n: int) -> list[ReportEmbedding]:
 def compared_embeddings(comparison: Comparison) -> list[ReportEmbedding]:
     """Return the embeddings of a comparison, the best first, with the reasons for their rank."""
     return [
-        ReportEmbedding(
-            entry.name,
-            _evaluated_axes(as_points(entry.name, entry.embedding)),
-            entry.embedding.shape[1],
-            entry.seconds,
-            (*entry.reasons, *_messages_of(entry.estimator)),
-            resolved_parameters(entry.estimator),
-            entry.estimator,
-        )
+        _of_model(entry.name, as_points(entry.name, entry.embedding), entry.estimator, entry.seconds, entry.reasons)
         for entry in comparison.ranking
     ]
+
+
+def _of_model(
+    name: str, Y: FloatArray, model: Any, seconds: float | None, reasons: Sequence[str] = ()
+) -> ReportEmbedding:
+    messages = (*reasons, *_messages_of(model))
+    return ReportEmbedding(name, _evaluated_axes(Y), Y.shape[1], seconds, messages, resolved_parameters(model), model)
 
 
 def _named(embeddings: Any) -> Iterator[tuple[str, Any]]:
@@ -97,22 +78,19 @@ def _named(embeddings: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _layout(name: str, given: Any, X: Any, n: int) -> ReportEmbedding:
-    model = last_step(given) if hasattr(given, "fit") else None
+    model = fitted_model(given) if hasattr(given, "fit") else None
     Y = _coordinates(name, given, X, n)
     if not np.isfinite(Y).all(axis=1).any():
         raise ValueError(f"{name} has no finite coordinates: fit it again, or leave it out.")
     if model is None:
         return ReportEmbedding(name, _evaluated_axes(Y), Y.shape[1])
     seconds = getattr(model, "diagnostics_", {}).get("seconds")
-    spent = sum(seconds.values()) if seconds else None
-    return ReportEmbedding(
-        name, _evaluated_axes(Y), Y.shape[1], spent, _messages_of(model), resolved_parameters(model), model
-    )
+    return _of_model(name, Y, model, sum(seconds.values()) if seconds else None)
 
 
 def _coordinates(name: str, given: Any, X: Any, n: int) -> FloatArray:
-    refuse_blocks(given, name)
-    coordinates = getattr(last_step(given), "embedding_", None) if hasattr(given, "fit") else given
+    check_in_memory(given, name)
+    coordinates = getattr(fitted_model(given), "embedding_", None) if hasattr(given, "fit") else given
     if coordinates is None or np.ndim(coordinates) == 0 or len(coordinates) != n:
         if not hasattr(given, "transform"):
             raise ValueError(f"{name} has no coordinates for these {n:,} rows: fit it to X, or pass an array.")
@@ -133,16 +111,9 @@ def _evaluated_axes(Y: FloatArray) -> FloatArray:
     return np.where(np.isfinite(Y).all(axis=1, keepdims=True), Y, np.nan)
 
 
-def last_step(model: Any) -> Any:
-    """Return the estimator behind an embedding: the last step of a pipeline, the best of a comparison."""
-    steps = getattr(model, "steps", None)
-    last = steps[-1][1] if steps else model
-    return getattr(last, "best_estimator_", last)
-
-
 def method_name(model: Any) -> str:
     """Return the name of the method of an estimator or pipeline."""
-    return type(last_step(model)).__name__
+    return type(fitted_model(model)).__name__
 
 
 def resolved_parameters(model: Any) -> dict[str, Any]:
@@ -176,22 +147,17 @@ def _messages_of(model: Any) -> tuple[str, ...]:
         return advice
     text = " ".join(advice)
     more = [finding for finding in findings if finding.sentence.rstrip(".") not in text]
-    return advice + tuple(f"{finding.sentence} {_as_sentence(finding.advice)}".strip() for finding in more)
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    return advice + tuple(
+        f"{each.sentence} {each.advice[0].upper()}{each.advice[1:]}." if each.advice else each.sentence for each in more
+    )
 
 
 def displayed(Y: FloatArray) -> FloatArray:
-    """Return coordinates to draw; a single one gets a second axis that spreads the points by their density.
-
-    The height of the point of rank i is the van der Corput number of i times the local density. So the outline of the
-    points is their density, and the same points always give the same plot.
-    """
+    """Return coordinates to draw; a single one gets a second axis that spreads the points by their density."""
     if Y.shape[1] > 1:
         return Y
     from scipy.ndimage import gaussian_filter1d
+    from scipy.stats.qmc import Halton
 
     finite = np.flatnonzero(np.isfinite(Y[:, 0]))
     t = Y[finite, 0]
@@ -201,63 +167,34 @@ def displayed(Y: FloatArray) -> FloatArray:
     rank = np.empty(len(t), dtype=np.int64)
     rank[np.argsort(t, kind="stable")] = np.arange(len(t))
     heights = np.full(len(Y), np.nan)
-    heights[finite] = (_van_der_corput(rank) - 0.5) * height * np.ptp(t) / 4
+    # The point of rank i is at the height of the van der Corput number of i times the local density.
+    van_der_corput = Halton(1, scramble=False).random(len(t))[:, 0]
+    heights[finite] = (van_der_corput[rank] - 0.5) * height * np.ptp(t) / 4
     return np.column_stack([Y[:, 0], heights])
 
 
-def _van_der_corput(index: IntArray) -> FloatArray:
-    """Return the numbers whose binary digits are those of the index, mirrored at the radix point."""
-    remaining, weight = index.copy(), 0.5
-    value = np.zeros(len(index))
-    while remaining.any():
-        value += weight * (remaining & 1)
-        remaining >>= 1
-        weight /= 2
-    return value
-
-
-MAX_SHOWN_ROWS = 500_000
-"""Rows that a browser draws smoothly; larger data is sampled."""
+MAX_SHOWN_ROWS = 500_000  # rows that a browser draws smoothly; larger data is sampled
 
 MAX_EVALUATED_ROWS, N_EVALUATED_ROWS = 10_000, 5_000
-"""Above the first number of rows, a sample of the second is evaluated, as in a comparison of methods. CPU seconds for
-scores, colors and charts of one embedding and PCA, 50 columns: 2 for 1,000 rows, 11 for 10,000, 5 for 100,000."""
+"""Above the first number of rows, a sample of the second is evaluated: 11 and 5 CPU seconds for 50 columns."""
 
 MAX_EVALUATED_POINTS = 30_000
 """Rows times panels up to which all rows are evaluated: three panels of 10,000 rows take about 15 CPU seconds."""
 
 MAX_EVALUATED_ENTRIES, MIN_EVALUATED_ROWS = 5_000_000, 1000
-"""Rows times columns up to which all rows are evaluated, and rows that always are: 20 CPU seconds for the 784 columns
-of MNIST, 160 MB for 20,000 sparse columns."""
+"""Rows times columns up to which all rows are evaluated (20 CPU seconds for MNIST), and rows that always are."""
 
 MAX_PAGE_BYTES, MAX_SAMPLED_BYTES = 60_000_000, 18_000_000
-"""Bytes of coordinates and columns up to which a page shows all rows, and those of a sample otherwise. Compressed and
-written as text they give pages of 70 MB and 22 MB."""
+"""Bytes of a page that shows all rows, and of one with a sample otherwise; as text they take 70 MB and 22 MB."""
 
-MAX_LABEL_CLASSES = 50
-"""Distinct integers up to which a label holds classes rather than quantities."""
+MAX_LABEL_CLASSES = 50  # distinct integers up to which a label holds classes rather than quantities
 
-N_INSPECTED = 1000
-"""Entries from which the size of a text column is estimated."""
+N_INSPECTED = 1000  # entries from which the size of a text column is estimated
 
 
 @dataclass(frozen=True, eq=False)
 class RowData:
-    """Names, columns and images of all n rows.
-
-    Parameters
-    ----------
-    ids : ndarray of shape (n,)
-        Names of the rows.
-    id_name : str
-        Title of the names.
-    columns : mapping of str to ndarray of shape (n,)
-        Numbers with NaN, or text with "", where missing.
-    label : str, optional
-        The column to color by first; may hold classes.
-    thumbnails : ndarray of uint8, optional
-        An image of each row.
-    """
+    """Names, columns and images of all n rows: numbers with NaN, or text with "", where entries are missing."""
 
     ids: Array
     id_name: str
@@ -265,13 +202,13 @@ class RowData:
     label: str | None
     thumbnails: Array | None
 
-    def some(self, rows: IntArray) -> RowData:
-        """Return the data of some rows."""
+    def take(self, rows: IntArray) -> RowData:
+        """Return the data of these rows."""
         if len(rows) == len(self.ids):
             return self
         columns = {name: column[rows] for name, column in self.columns.items()}
         thumbnails = None if self.thumbnails is None else self.thumbnails[rows]
-        return RowData(self.ids[rows], self.id_name, columns, self.label, thumbnails)
+        return replace(self, ids=self.ids[rows], columns=columns, thumbnails=thumbnails)
 
     @property
     def bytes_per_row(self) -> float:
@@ -306,19 +243,13 @@ def row_data(n: int, ids: Any, id_name: str, columns: Any, label: Any, thumbnail
     return RowData(names, id_name, table, label, _images(thumbnails, n))
 
 
-def as_entries(name: str, entries: Any, n: int) -> Array:
-    """Return n entries as an array."""
-    refuse_blocks(entries, name)
+def as_column(name: str, entries: Any, n: int) -> Array:
+    """Return a column as integers, numbers with NaN, or text with "", where entries are missing."""
+    check_in_memory(entries, name)
     # Keeps the types of a list: NumPy would turn all entries into text if one is text.
     array = np.asarray(entries) if hasattr(entries, "__array__") else np.array([*entries, None], dtype=object)[:-1]
     if array.shape != (n,):
         raise ValueError(f"{name!r} needs one entry for each of the {n:,} rows; got shape {array.shape}.")
-    return array
-
-
-def as_column(name: str, entries: Any, n: int) -> Array:
-    """Return a column as integers, numbers with NaN, or text with "", where entries are missing."""
-    array = as_entries(name, entries, n)
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "f":
@@ -326,7 +257,7 @@ def as_column(name: str, entries: Any, n: int) -> Array:
         return np.where(np.isfinite(numbers), numbers, np.nan)
     if array.dtype.kind == "O" and (converted := _numbers_of(array)) is not None:
         return converted
-    return _plain(array)
+    return _as_text(array)
 
 
 def shown_rows(n: int, bytes_per_row: float, run: Run) -> IntArray:
@@ -374,19 +305,17 @@ def _numbers_of(entries: Array) -> Array | None:
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _plain(entries: Array) -> Array:
-    """Return entries as numbers or text, with "" where missing."""
-    if entries.dtype.kind in "iufU":
+def _as_text(entries: Array) -> Array:
+    """Return entries as text, with "" where missing; times as days, or as seconds if some are not full days."""
+    if entries.dtype.kind == "U":
         return entries
     if entries.dtype.kind in "mM":
-        return np.where(np.isnat(entries), "", _dates(entries) if entries.dtype.kind == "M" else entries.astype(str))
+        missing = np.isnat(entries)
+        if entries.dtype.kind == "M":
+            days = (entries.astype("datetime64[D]") == entries) | missing
+            entries = entries.astype("datetime64[D]" if days.all() else "datetime64[s]")
+        return np.where(missing, "", entries.astype(str))
     return np.array(["" if _is_missing(entry) else _text(entry) for entry in entries.tolist()], dtype=str)
-
-
-def _dates(times: Array) -> Array:
-    """Return times as text: days, or seconds if some are not full days."""
-    days = (times.astype("datetime64[D]") == times) | np.isnat(times)
-    return times.astype("datetime64[D]" if days.all() else "datetime64[s]").astype(str)
 
 
 def _text(entry: Any) -> str:
@@ -430,7 +359,7 @@ def _entry_bytes(column: Array) -> float:
     if column.dtype.kind in "iuf":
         consecutive = column.dtype.kind in "iu" and len(column) > 1 and bool((np.diff(column[:N_INSPECTED]) == 1).all())
         return 1.0 if consecutive else 4.0
-    some = column[:: max(1, len(column) // N_INSPECTED)]
-    if len(np.unique(some)) <= len(some) / 2:
+    inspected = column[:: max(1, len(column) // N_INSPECTED)]
+    if len(np.unique(inspected)) <= len(inspected) / 2:
         return 2.0
-    return float(np.mean(np.char.str_len(some.astype(str)))) + 1.0
+    return float(np.mean(np.char.str_len(inspected.astype(str)))) + 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import math
@@ -16,20 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from manifoldry._core.markup import bullets, escaped, paragraph
-from manifoldry._core.values import Array
+from manifoldry._core.values import Array, FloatArray
 from manifoldry.evaluation.score._table import GROUPS
-from manifoldry.viz._report import encoding
-from manifoldry.viz._report.encoding import Blocks
 
 if TYPE_CHECKING:
-    from manifoldry.viz._report.contents import Report, ReportChart, ReportPanel, ReportScale
+    from manifoldry.viz._report.contents import Report, ReportChart, ReportPanel
 
 
-PAGE_VERSION = 1
-"""Version of the values in a page, for scripts that read them."""
+PAGE_VERSION = 1  # version of the values in a page, for scripts that read them
 
-MAX_FRAME_BYTES = 5_000_000
-"""Maximum size of a page that is stored in a notebook."""
+MAX_FRAME_BYTES = 5_000_000  # maximum size of a page that is stored in a notebook
 
 STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = tuple(
@@ -41,22 +38,32 @@ SCRIPTS = tuple(
 )
 """In the order of their dependencies."""
 
+MAX_FIELD_CHARACTERS = 200  # maximum length of a text; a hover card shows only a few lines
+
+MIN_FIELD_CHARACTERS = 24
+"""Length to which a text may always extend, so that names stay distinct in a page of many rows."""
+
+MAX_TEXT_CHARACTERS = 40_000_000
+"""Maximum length of all text columns together; a larger page takes a browser many seconds to open."""
+
+MAX_CATEGORIES = 1000  # distinct values up to which a text column is categorical
+
+MAX_INTEGER_CATEGORIES = 64  # distinct integers up to which a column of labels or clusters is categorical
+
+COORDINATE_GRID = 2.0**-20
+"""Coordinates are rounded to this fraction of half a panel, a pixel at a zoom of 1000, because they compress better."""
+
+MAX_THUMBNAIL_BYTES = 64_000_000  # size of all thumbnails before compression above which they are shrunk
+
+MIN_THUMBNAIL_SIDE = 12  # minimum size of a recognizable thumbnail in pixels; smaller ones are left out
+
+_COMPRESSION = 6  # gzip's default; the highest level takes three times as long to save one percent
+
 
 def render(report: Report, *, live: str | None = None) -> str:
-    """Return the report as an HTML page that works offline.
+    """Return the report as an HTML page that works offline; the same report gives the same text.
 
-    Parameters
-    ----------
-    report : Report
-        The contents.
-    live : str, optional
-        JavaScript that connects the page with a server that updates it; the page may then communicate with its own
-        address, and with no other.
-
-    Returns
-    -------
-    str
-        The same report gives the same text.
+    ``live`` is JavaScript that connects the page with a server: the page may then communicate with its own address.
     """
     contents = payload(report)
     text_sections = contents["meta"].pop("sections")
@@ -79,31 +86,25 @@ def render(report: Report, *, live: str | None = None) -> str:
 
 
 def payload(report: Report) -> dict[str, Any]:
-    """Return the contents of the page as JSON values.
-
-    Returns
-    -------
-    dict
-        ``meta``: names, text, settings and references to arrays; ``blocks``: the arrays as base64 of gzip.
-    """
+    """Return the contents of the page: JSON values (``meta``) that refer to arrays (``blocks``, base64 of gzip)."""
     blocks = Blocks()
-    limit = encoding.field_limit(len(report.ids), len(report.columns))
+    limit = field_limit(len(report.ids), len(report.columns))
     shared: dict[int, dict[str, Any]] = {}
     columns = [
-        encoding.encode_column(name, values, blocks, names=name == report.label, limit=limit)
+        encode_column(name, values, blocks, names=name == report.label, limit=limit)
         for name, values in report.columns.items()
     ]
-    thumbnails, thumbnail_note = encoding.encode_thumbnails(report.thumbnails, blocks)
+    thumbnails, thumbnail_note = encode_thumbnails(report.thumbnails, blocks)
     notes = [*report.notes, *([thumbnail_note] if thumbnail_note else []), *_cut_note(report, limit)]
     meta = {
         "version": PAGE_VERSION,
         "title": report.title,
         "n": len(report.ids),
-        "ids": encoding.encode_ids(report.ids, report.id_name, blocks),
+        "ids": encode_ids(report.ids, report.id_name, blocks),
         "panels": [_panel(panel, blocks, limit, shared) for panel in report.panels],
         "columns": columns,
         "label": report.label,
-        "scales": {name: _scale(scale) for name, scale in report.scales.items()},
+        "scales": {name: vars(scale) for name, scale in report.scales.items()},
         "thumbnails": thumbnails,
         "charts": [_chart(chart) for chart in report.charts],
         "record": report.record,
@@ -130,26 +131,11 @@ def _panel(panel: ReportPanel, blocks: Blocks, limit: int, shared: dict[int, dic
     colors = []
     for name, values in panel.colors.items():
         if id(values) not in shared:
-            shared[id(values)] = encoding.encode_column(name, values, blocks, names=_integers(values), limit=limit)
+            clusters = np.asarray(values).dtype.kind in "iu"  # integers are cluster numbers, not measurements
+            shared[id(values)] = encode_column(name, values, blocks, names=clusters, limit=limit)
         colors.append({**shared[id(values)], "name": name})
-    return {
-        "name": panel.name,
-        **encoding.encode_coordinates(panel.coordinates, blocks),
-        "caption": panel.caption,
-        "reading": panel.reading,
-        "sentences": panel.sentences,
-        "parameters": panel.parameters,
-        "colors": colors,
-    }
-
-
-def _integers(values: Array) -> bool:
-    """Return whether colors are cluster numbers rather than measurements."""
-    return np.asarray(values).dtype.kind in "iu"
-
-
-def _scale(scale: ReportScale) -> dict[str, Any]:
-    return {"low": scale.low, "high": scale.high, "middle": scale.middle, "meaning": scale.meaning}
+    facts = {name: value for name, value in vars(panel).items() if name != "coordinates"}
+    return {**facts, **encode_coordinates(panel.coordinates, blocks), "colors": colors}
 
 
 def _chart(chart: ReportChart) -> dict[str, Any]:
@@ -157,17 +143,7 @@ def _chart(chart: ReportChart) -> dict[str, Any]:
         {"name": name, "legend": chart.legend.get(name, ""), "x": _rounded(x), "y": _rounded(y)}
         for name, (x, y) in chart.series.items()
     ]
-    return {
-        "title": chart.title,
-        "x_label": chart.x_label,
-        "y_label": chart.y_label,
-        "kind": chart.kind,
-        "meaning": chart.meaning,
-        "log_x": chart.log_x,
-        "y_range": chart.y_range,
-        "diagonal": chart.diagonal,
-        "series": series,
-    }
+    return {**{name: value for name, value in vars(chart).items() if name != "legend"}, "series": series}
 
 
 def _rounded(values: Array) -> list[float]:
@@ -217,6 +193,144 @@ def _asset(name: str) -> str:
     return files("manifoldry.viz._report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
+class Blocks:
+    """The arrays of a page, each packed once and referred to by its index."""
+
+    def __init__(self) -> None:
+        self.packed: list[str] = []
+
+    def add(self, values: Array) -> dict[str, Any]:
+        """Pack a typed array and return a reference to it."""
+        flat = np.ascontiguousarray(values).ravel()
+        little = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+        return self._append(little.tobytes(), flat.dtype.name, flat.size)
+
+    def add_text(self, values: list[str]) -> dict[str, Any]:
+        """Pack texts and return a reference to them."""
+        return self._append(json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"), "text", len(values))
+
+    def _append(self, raw: bytes, dtype: str, length: int) -> dict[str, Any]:
+        packed = gzip.compress(raw, _COMPRESSION, mtime=0)  # no timestamp, so that the same report has the same bytes
+        self.packed.append(base64.b64encode(packed).decode("ascii"))
+        return {"block": len(self.packed) - 1, "dtype": dtype, "length": length}
+
+
+def shortened(text: str, limit: int = MAX_FIELD_CHARACTERS) -> str:
+    """Return the text, cut with an ellipsis if it is longer than ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def field_limit(n_rows: int, n_columns: int) -> int:
+    """Return the maximum length of a text in a table of this size."""
+    fair = MAX_TEXT_CHARACTERS // max(1, n_rows * n_columns)
+    return max(MIN_FIELD_CHARACTERS, min(MAX_FIELD_CHARACTERS, fair))
+
+
+def encode_ids(ids: Array, name: str, blocks: Blocks) -> dict[str, Any]:
+    """Return the names of the rows: a range, numbers or texts."""
+    ids = np.asarray(ids)
+    if ids.dtype.kind in "iu" and ids.size and np.array_equal(ids, np.arange(ids.size) + ids[0]):
+        return {"name": name, "kind": "range", "start": int(ids[0])}
+    # Larger integers are not exact in double precision, the only type of JavaScript.
+    integers = ids.dtype.kind in "iu"
+    if ids.dtype.kind == "f" or (integers and max(-int(ids.min(initial=0)), int(ids.max(initial=0))) <= 2**53):
+        return {"name": name, "kind": "number", "data": blocks.add(_compact(ids))}
+    return {"name": name, "kind": "text", "data": blocks.add_text([shortened(str(value)) for value in ids.tolist()])}
+
+
+def encode_column(name: str, values: Array, blocks: Blocks, *, names: bool, limit: int) -> dict[str, Any]:
+    """Return a column for the page; ``names`` says whether integers are names of classes rather than quantities."""
+    values = np.asarray(values)
+    if values.dtype.kind == "b":
+        return _categories(name, np.where(values, "true", "false"), blocks, limit)
+    if values.dtype.kind in "iuf":
+        as_names = _as_names(values) if names else None
+        if as_names is not None:
+            return _categories(name, as_names, blocks, limit, numeric=True)
+        return {"name": name, "kind": "number", "data": blocks.add(_compact(values))}
+    texts = np.array(["" if value is None else str(value) for value in values.tolist()], dtype=object)
+    if len(set(texts.tolist())) <= min(MAX_CATEGORIES, max(20, len(texts) // 2)):
+        return _categories(name, texts, blocks, limit)
+    return {"name": name, "kind": "text", "data": blocks.add_text([shortened(text, limit) for text in texts])}
+
+
+def encode_coordinates(coordinates: FloatArray, blocks: Blocks) -> dict[str, Any]:
+    """Return an embedding for a panel: centered, widest axis from -1 to 1, with center and scale in its own units."""
+    Y = np.asarray(coordinates, dtype=np.float64)
+    finite = Y[np.isfinite(Y).all(axis=1)]
+    low, high = (finite.min(axis=0), finite.max(axis=0)) if len(finite) else (np.zeros(Y.shape[1]),) * 2
+    center, scale = low + (high - low) / 2, float(np.max(high - low)) / 2
+    scale = scale if np.isfinite(scale) and scale > 0 else 1.0
+    with np.errstate(invalid="ignore"):
+        rounded = np.round((Y - center) / scale / COORDINATE_GRID) * COORDINATE_GRID
+    data = blocks.add(rounded.astype(np.float32))
+    return {"dimension": Y.shape[1], "data": data, "center": center.tolist(), "scale": scale}
+
+
+def encode_thumbnails(images: Array | None, blocks: Blocks) -> tuple[dict[str, Any] | None, str]:
+    """Return the thumbnails for the page, or None, and a note if they are shrunk or left out."""
+    if images is None:
+        return None, ""
+    images = np.asarray(images, dtype=np.uint8)
+    height, width = images.shape[1:3]
+    factor = int(np.ceil(np.sqrt(images.size / MAX_THUMBNAIL_BYTES)))
+    if factor > 1 and min(height, width) // factor < MIN_THUMBNAIL_SIDE:
+        return None, f"The images of {len(images):,} rows do not fit into a page and were left out."
+    note = f"Images are shown at 1/{factor} of their size." if factor > 1 else ""
+    if factor > 1:
+        images = _smaller(images, factor)
+    channels = 1 if images.ndim == 3 else images.shape[3]
+    height, width = images.shape[1:3]
+    return {"data": blocks.add(images), "height": height, "width": width, "channels": channels}, note
+
+
+def _categories(name: str, texts: Array, blocks: Blocks, limit: int, *, numeric: bool = False) -> dict[str, Any]:
+    """Return a column of category codes: 0 where missing, otherwise the index in the list, counted from 1."""
+    values, codes = np.unique(np.asarray(texts, dtype=str), return_inverse=True)
+    order = np.argsort([float(value) if value else -np.inf for value in values]) if numeric else np.arange(len(values))
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[order] = np.arange(len(values))
+    values, codes = values[order], rank[codes]
+    if len(values) and values[0] == "":  # the empty text sorts first, so its code is already 0
+        values = values[1:]
+    else:
+        codes = codes + 1
+    dtype = np.min_scalar_type(len(values))
+    shown = [shortened(value, limit) for value in values.tolist()]
+    return {"name": name, "kind": "category", "data": blocks.add(codes.astype(dtype)), "categories": shown}
+
+
+def _as_names(values: Array) -> Array | None:
+    """Return few integers as texts, "" where missing; None for other numbers."""
+    finite = values[np.isfinite(values)]
+    if not np.array_equal(finite, np.round(finite)) or len(np.unique(finite)) > MAX_INTEGER_CATEGORIES:
+        return None
+    return np.array([str(int(value)) if np.isfinite(value) else "" for value in values.tolist()])
+
+
+def _compact(values: Array) -> Array:
+    """Return the numbers in the smallest type that represents them exactly."""
+    if values.dtype.kind in "iu" and values.size:
+        for dtype in (np.uint8, np.int16, np.int32):
+            if np.iinfo(dtype).min <= values.min() and values.max() <= np.iinfo(dtype).max:
+                return values.astype(dtype)
+    wide = values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float32)
+    return narrow if np.array_equal(narrow.astype(np.float64), wide, equal_nan=True) else wide
+
+
+def _smaller(images: Array, factor: int) -> Array:
+    """Return the images shrunk by an integer factor, each pixel the mean of those it replaces."""
+    n, height, width = images.shape[:3]
+    h, w = height // factor, width // factor
+    out = np.empty((n, h, w, *images.shape[3:]), dtype=np.uint8)
+    for i in range(n):  # one by one, to limit memory
+        cut = images[i, : h * factor, : w * factor].reshape(h, factor, w, factor, -1)
+        out[i] = np.round(cut.mean(axis=(1, 3))).reshape(out.shape[1:])
+    return out
+
+
 # Text and tables are written as HTML here, so that they are visible without JavaScript.
 
 SEVERITY_MARKS = {"problem": ("✕", "problem"), "note": ("!", "note"), "fine": ("✓", "fine")}
@@ -225,8 +339,7 @@ SEVERITY_MARKS = {"problem": ("✕", "problem"), "note": ("!", "note"), "fine": 
 MAX_COLUMNS_WITH_MEANING = 4
 """Panels up to which the quality table has a column for the meaning; with more, it is below the name of the score."""
 
-INDISTINCT_ERRORS = 2.0
-"""Standard errors within which a score counts as equal to the best."""
+INDISTINCT_ERRORS = 2.0  # Standard errors within which a score counts as equal to the best
 
 
 def sections(report: Report, notes: Iterable[str]) -> dict[str, str]:
@@ -262,7 +375,9 @@ def _day(date: str) -> str:
 def _quality(report: Report) -> str:
     if not report.quality:
         return ""
-    names = _names(report)
+    seen = {name: None for row in report.quality for name in row["values"]}
+    panels = [panel.name for panel in report.panels if panel.name in seen]
+    names = [*panels, *(name for name in seen if name not in panels)]  # the others are baselines, such as PCA
     own_column = len(names) <= MAX_COLUMNS_WITH_MEANING
     meaning = "<th scope='col'>meaning</th>" if own_column else ""
     head = "".join(f"<th scope='col'>{escaped(name)}</th>" for name in names)
@@ -282,27 +397,19 @@ def _quality(report: Report) -> str:
     )
 
 
-def _names(report: Report) -> list[str]:
-    """Return the columns of the quality table: panels in their order, then others with scores, such as PCA."""
-    names = [panel.name for panel in report.panels]
-    seen = {name: None for row in report.quality for name in row["values"]}
-    shown = [name for name in names if name in seen]
-    return shown + [name for name in seen if name not in names]
-
-
 def _score_row(row: Mapping[str, Any], names: Iterable[str], own_column: bool) -> str:
     values, errors = row["values"], row.get("errors") or {}
     best = _best(row)
     cells = []
     for name in names:
         value = values.get(name)
-        text = "–" if not _known(value) else f"{value:.3g}"
-        if _known(value) and _known(errors.get(name)) and errors[name] > 0:
+        text = "–" if not _is_finite(value) else f"{value:.3g}"
+        if _is_finite(value) and _is_finite(errors.get(name)) and errors[name] > 0:
             text += f" <small>±&nbsp;{errors[name]:.1g}</small>"
         mark = " class='best'" if name in best else ""
         hidden = "<span class='unseen'> (best)</span>" if name in best else ""
         cells.append(f"<td{mark}>{text}{hidden}</td>")
-    span = f"{row.get('range', '')}, best {row['best']:g}" if _known(row.get("best")) else str(row.get("range", ""))
+    span = f"{row.get('range', '')}, best {row['best']:g}" if _is_finite(row.get("best")) else str(row.get("range", ""))
     meaning = f"{escaped(row.get('meaning', ''))} <span class='range'>({escaped(span)})</span>"
     if own_column:
         cells.append(f"<td class='words'>{meaning}</td>")
@@ -312,10 +419,10 @@ def _score_row(row: Mapping[str, Any], names: Iterable[str], own_column: bool) -
 
 def _best(row: Mapping[str, Any]) -> set[str]:
     """Return the panels with the best score or one that does not differ significantly; none if all are equal."""
-    if not _known(row.get("best")):
+    if not _is_finite(row.get("best")):
         return set()
     errors = row.get("errors") or {}
-    distances = {name: abs(value - row["best"]) for name, value in row["values"].items() if _known(value)}
+    distances = {name: abs(value - row["best"]) for name, value in row["values"].items() if _is_finite(value)}
     if len(distances) < 2:
         return set()
     first = min(distances, key=lambda name: distances[name])
@@ -329,7 +436,7 @@ def _best(row: Mapping[str, Any]) -> set[str]:
     return best if len(best) < len(distances) else set()
 
 
-def _known(value: object) -> bool:
+def _is_finite(value: object) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 

@@ -7,8 +7,7 @@ saved; use ``ax.figure.savefig("map.png")``. Matplotlib is imported by the first
 from __future__ import annotations
 
 from manifoldry.viz.plot._curves import eigenvalues, residual_variance, rnx, shepard
-from manifoldry.viz.plot._maps import compare, distortion, reliability
-from manifoldry.viz.plot._patches import charts, graph, patches
+from manifoldry.viz.plot._maps import charts, compare, distortion, graph, patches, reliability
 from manifoldry.viz.plot._points import scatter, scatter3d
 
 __all__ = [

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.arrays import on_host, refuse_blocks
+from manifoldry._core.arrays import check_in_memory, on_host
 from manifoldry._core.markup import COLORMAP, FAINT, PALETTE, UNKNOWN
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.data.datasets import Dataset
 
-UNTITLED_AXES = frozenset({"SNE", "SymmetricSNE", "TSNE", "UMAP"})
-"""Methods whose axes have no meaning."""
+UNTITLED_AXES = frozenset({"SNE", "SymmetricSNE", "TSNE", "UMAP"})  # Methods whose axes have no meaning
 
-PLOT_INCHES = (6.4, 4.8)
-"""Size of a new figure, the default of matplotlib."""
+PLOT_INCHES = (6.4, 4.8)  # size of a new figure, the default of matplotlib
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,11 @@ def fitted_model(model: Any) -> Any:
     return getattr(last, "best_estimator_", last)
 
 
+def rows_of(X: Any) -> Any:
+    """Return the rows of a `Dataset`; anything else unchanged."""
+    return X.X if isinstance(X, Dataset) else X
+
+
 def layout_of(Y: Any, name: str = "Y") -> DrawnLayout:
     """Return the coordinates of a fitted estimator, an array, a data frame or a data set."""
     if isinstance(Y, Mapping):
@@ -100,7 +103,7 @@ def _of_model(model: Any, name: str) -> DrawnLayout:
 
 def as_coordinates(Y: Any, name: str = "Y") -> FloatArray:
     """Return coordinates as an array; rows may be NaN."""
-    refuse_blocks(Y, name)
+    check_in_memory(Y, name)
     try:
         table = np.asarray(on_host(Y), dtype=float)
     except (TypeError, ValueError):
@@ -158,20 +161,16 @@ def remark(ax: Any, text: str) -> None:
 MAX_CLASSES = 20
 """Classes with their own color and shape: ten colors in two shapes. With more classes, the smaller ones are gray."""
 
-MAX_CLASSES_INSIDE = 6
-"""Entries up to which the legend is inside the axes, otherwise next to them."""
+MAX_CLASSES_INSIDE = 6  # entries up to which the legend is inside the axes, otherwise next to them
 
 LEGEND_WIDTH, MAX_LEGEND_LINES = 32, 3
 """Characters per line and lines per entry of a legend; longer names are wrapped, then cut."""
 
-MAX_POINTS_INSIDE = 3000
-"""Points up to which matplotlib searches a free corner for the legend, which takes time."""
+MAX_POINTS_INSIDE = 3000  # points up to which matplotlib searches a free corner for the legend, which takes time
 
-MARKERS = ("o", "^")
-"""Shapes of the first and the second ten classes."""
+MARKERS = ("o", "^")  # shapes of the first and the second ten classes
 
-MISSING, OTHERS = -1, -2
-"""Codes of points without a class, and of points in classes without their own color."""
+MISSING, OTHERS = -1, -2  # codes of points without a class, and of points in classes without their own color
 
 
 @dataclass(frozen=True)
@@ -200,10 +199,7 @@ def column_name(values: Any) -> str:
 
 
 def as_classes(labels: Any, n: int, names: Any = None, palette: Any = None) -> Classes:
-    """Return labels (n,) as classes, in the order of a categorical type or sorted.
-
-    ``names`` (for the legend) and ``palette`` are mappings by label, or sequences in the order of the classes.
-    """
+    """Return labels (n,) as classes; ``names`` and ``palette`` are given by label, or in the order of classes."""
     values = one_per_point("labels", labels, n)
     missing = _missing(values)
     order = _order(labels, values[~missing])
@@ -243,12 +239,6 @@ def one_per_point(name: str, values: Any, n: int) -> Array:
     return table
 
 
-def legend_text(name: str) -> str:
-    """Return a name for a legend: wrapped, cut if very long, and with dollar signs escaped."""
-    lines = textwrap.wrap(name, LEGEND_WIDTH, max_lines=MAX_LEGEND_LINES, placeholder=" …") or [name]
-    return "\n".join(lines).replace("$", r"\$")
-
-
 def draw_legend(ax: Any, classes: Classes, size: float, n: int, *, outside: bool = False) -> None:
     """Add the legend of the classes, inside the axes if it is short and not ``outside``, otherwise next to them."""
     from matplotlib.lines import Line2D
@@ -258,10 +248,11 @@ def draw_legend(ax: Any, classes: Classes, size: float, n: int, *, outside: bool
     entries = [(code, name) for code, name in enumerate(classes.names) if code in present]
     entries += [(OTHERS, f"{classes.n_left_out} smaller classes")] * (OTHERS in present)
     entries += [(MISSING, "missing")] * (MISSING in present)
-    handles = [
-        Line2D([], [], color=classes.color(code), marker=classes.marker(code), label=legend_text(name), **style)
-        for code, name in entries
-    ]
+    handles = []
+    for code, name in entries:
+        lines = textwrap.wrap(name, LEGEND_WIDTH, max_lines=MAX_LEGEND_LINES, placeholder=" …") or [name]
+        text = "\n".join(lines).replace("$", r"\$")
+        handles.append(Line2D([], [], color=classes.color(code), marker=classes.marker(code), label=text, **style))
     wide = any(len(name) > LEGEND_WIDTH for _, name in entries)
     outside = outside or wide or len(handles) > MAX_CLASSES_INSIDE or n > MAX_POINTS_INSIDE or hasattr(ax, "get_zlim")
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if outside else {"loc": "best"}

@@ -12,25 +12,19 @@ from manifoldry._core import check
 from manifoldry._core.markup import ACCENT, FAINT, GHOST, PALETTE
 from manifoldry._core.values import FloatArray, Spectrum
 from manifoldry._numerics.elbow import elbow, gap
-from manifoldry.data.datasets import Dataset
-from manifoldry.evaluation.metrics._coranking import auc_of_r, r_nx
-from manifoldry.evaluation.metrics._shepard import shepard_diagram
-from manifoldry.viz.plot._axes import fitted_model, layout_of, new_axes, remark
+from manifoldry.evaluation._metrics._coranking import auc_of_r, r_nx
+from manifoldry.evaluation._metrics._shepard import shepard_diagram
+from manifoldry.viz.plot._axes import fitted_model, layout_of, new_axes, remark, rows_of
 
-MAX_LINEAR_RATIO = 1e3
-"""Ratio of eigenvalues above which the axis is logarithmic."""
+MAX_LINEAR_RATIO = 1e3  # ratio of eigenvalues above which the axis is logarithmic
 
-N_HEXAGONS = 60
-"""Hexagons across a Shepard diagram."""
+N_HEXAGONS = 60  # hexagons across a Shepard diagram
 
-MAX_RANKED_PAIRS = 20_000_000
-"""Pairs that are ranked for a curve, which takes a few seconds; larger data is sampled."""
+MAX_RANKED_PAIRS = 20_000_000  # pairs that are ranked for a curve, which takes a few seconds; larger data is sampled
 
-MIN_RANKED_POINTS = 100
-"""Minimum size of that sample."""
+MIN_RANKED_POINTS = 100  # minimum size of that sample
 
-LINE_STYLES = ("-", "--", "-.", ":")
-"""Line styles of the methods, in addition to their colors."""
+LINE_STYLES = ("-", "--", "-.", ":")  # Line styles of the methods, in addition to their colors
 
 
 def eigenvalues(model: Any, *, ax: Any = None) -> Any:
@@ -52,8 +46,6 @@ def eigenvalues(model: Any, *, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import PCA, datasets, plot
     >>> plot.eigenvalues(PCA(n_components=3).fit(datasets.swiss_roll(200).X)).get_ylabel()
     'eigenvalue'
@@ -73,11 +65,15 @@ def eigenvalues(model: Any, *, ax: Any = None) -> Any:
     ax.scatter(components[inside], values[inside], color=ACCENT, zorder=2)
     ax.scatter(components[~inside], values[~inside], color=FAINT, zorder=2)
     if suggested is not None and suggested <= len(values):
-        _mark(ax, suggested + 0.5, f" suggested: {suggested} ", left=2 * suggested > len(values))
+        ink = ax.xaxis.label.get_color()  # follows light and dark style sheets
+        ax.axvline(suggested + 0.5, color=ink, linestyle="--", linewidth=1)
+        style = {"va": "top", "ha": "right" if 2 * suggested > len(values) else "left", "color": ink}
+        ax.text(suggested + 0.5, 0.97, f" suggested: {suggested} ", transform=ax.get_xaxis_transform(), **style)
     elif suggested is not None:
         remark(ax, f"{suggested} dimensions are suggested; fit with more components to see them")
     _whole_ticks(ax, len(values))
-    ax.set(xlabel=f"component, {spectrum.order} first", ylabel="eigenvalue", title=_title(source))
+    title = "" if isinstance(source, Spectrum) else type(source).__name__
+    ax.set(xlabel=f"component, {spectrum.order} first", ylabel="eigenvalue", title=title)
     return ax
 
 
@@ -102,8 +98,6 @@ def residual_variance(models: Any, max_components: int = 10, *, ax: Any = None) 
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import Isomap, datasets, plot
     >>> model = Isomap(n_neighbors=8).fit(datasets.swiss_roll(300).X)
     >>> plot.residual_variance(model, 4).get_xlabel()
@@ -151,8 +145,6 @@ def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: st
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from manifoldry import plot
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
@@ -195,8 +187,6 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import PCA, Isomap, datasets, plot
     >>> X = datasets.swiss_roll(300).X
     >>> models = {"PCA": PCA(n_components=2).fit(X), "Isomap": Isomap(n_neighbors=8).fit(X)}
@@ -228,11 +218,6 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
     return ax
 
 
-def rows_of(X: Any) -> Any:
-    """Return the rows of a `Dataset`; anything else unchanged."""
-    return X.X if isinstance(X, Dataset) else X
-
-
 def _residual_curve(model: Any, most: int) -> FloatArray:
     if hasattr(model, "residual_variances") and hasattr(model, "graph_"):
         return np.asarray(model.residual_variances(most))
@@ -257,16 +242,6 @@ def _suggested(source: Any, spectrum: Spectrum) -> int | None:
     smallest = max(float(np.abs(values).max()) * 1e-12, np.finfo(float).tiny)
     ascending = values if spectrum.order == "smallest" else 1 / np.maximum(values, smallest)
     return gap(ascending, "eigenvalue").n_components
-
-
-def _title(source: Any) -> str:
-    return "" if isinstance(source, Spectrum) else type(source).__name__
-
-
-def _mark(ax: Any, x: float, text: str, *, left: bool) -> None:
-    ink = ax.xaxis.label.get_color()  # follows light and dark style sheets
-    ax.axvline(x, color=ink, linestyle="--", linewidth=1)
-    ax.text(x, 0.97, text, transform=ax.get_xaxis_transform(), va="top", ha="right" if left else "left", color=ink)
 
 
 def _whole_ticks(ax: Any, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Plots of local distortion and reliability, and several embeddings side by side."""
+"""Embeddings colored by distortion, reliability or patches, with their graph, and several side by side."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import Any
 import numpy as np
 
 from manifoldry._core import check
-from manifoldry._core.markup import COLORMAP, DIVERGING_COLORMAP, PALETTE, UNKNOWN
-from manifoldry._core.values import FloatArray
-from manifoldry.evaluation.metrics._distortion import LocalDistortion, local_distortion
-from manifoldry.evaluation.metrics._procrustes import procrustes
+from manifoldry._core.markup import COLORMAP, DIVERGING_COLORMAP, FAINT, PALETTE, UNKNOWN
+from manifoldry._core.values import FloatArray, IntArray
+from manifoldry.evaluation._metrics._distortion import LocalDistortion, local_distortion
+from manifoldry.evaluation._metrics._truth import procrustes
 from manifoldry.evaluation.reliability._points import Reliability
 from manifoldry.evaluation.reliability._points import reliability as point_reliability
 from manifoldry.viz.plot._axes import (
     DrawnLayout,
     as_classes,
+    as_coordinates,
     chosen_columns,
     column_name,
     draw_bar,
     draw_legend,
     equal_scale,
+    fitted_model,
     layout_of,
     name_axes,
     new_axes,
     pyplot,
     remove_ticks,
+    rows_of,
 )
-from manifoldry.viz.plot._curves import rows_of
 from manifoldry.viz.plot._points import PointStyle, dot_size, draw_points, draw_values, scatter
 
-SHOWN_FOLD = 4.0
-"""Stretches are colored from one over this factor up to the factor; values beyond are clipped."""
+SHOWN_FOLD = 4.0  # stretches are colored from one over this factor up to the factor; values beyond are clipped
 
 VERDICT_COLORS = {"trustworthy": PALETTE[0], "undecided": UNKNOWN, "dubious": PALETTE[2]}
 """Colors of the verdicts, in the order of the legend."""
@@ -72,8 +73,6 @@ def distortion(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import PCA, datasets, plot
     >>> roll = datasets.swiss_roll(200)
     >>> plot.distortion(roll.X, PCA(n_components=2).fit(roll.X), by="residuals").get_title()
@@ -93,14 +92,16 @@ def distortion(
     ax = new_axes(ax)
     if by in ("conformality", "residuals"):
         draw_values(ax, points, values, (0.0, 1.0), COLORMAP, DISTORTIONS[by])
-        return _finished(ax, layout)
-    folds = _folds(values)
-    end = np.log2(SHOWN_FOLD)
-    draw_values(ax, points, folds, (-end, end), DIVERGING_COLORMAP, DISTORTIONS[by])
-    bar = ax.figure.axes[-1]
-    ticks = np.arange(-end, end + 1)
-    bar.set_yticks(ticks, [f"{2.0**tick:g}" for tick in ticks])
-    return _finished(ax, layout)
+    else:
+        end = np.log2(SHOWN_FOLD)
+        positive = np.where(values > 0, values, np.nan)
+        median = np.nanmedian(positive) if np.isfinite(positive).any() else 1.0
+        draw_values(ax, points, np.log2(positive / median), (-end, end), DIVERGING_COLORMAP, DISTORTIONS[by])
+        ticks = np.arange(-end, end + 1)
+        ax.figure.axes[-1].set_yticks(ticks, [f"{2.0**tick:g}" for tick in ticks])
+    name_axes(ax, layout, (0, 1))
+    equal_scale(ax)
+    return ax
 
 
 def reliability(X: Any, Y: Any, *, ax: Any = None, metric: str = "euclidean") -> Any:
@@ -123,8 +124,6 @@ def reliability(X: Any, Y: Any, *, ax: Any = None, metric: str = "euclidean") ->
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import PCA, datasets, plot
     >>> roll = datasets.swiss_roll(200)
     >>> ax = plot.reliability(roll, PCA(n_components=2).fit(roll.X))
@@ -147,22 +146,8 @@ def reliability(X: Any, Y: Any, *, ax: Any = None, metric: str = "euclidean") ->
     )
 
 
-def _folds(values: FloatArray) -> FloatArray:
-    """Return the binary logarithm of each value over the median."""
-    positive = np.where(values > 0, values, np.nan)
-    median = np.nanmedian(positive) if np.isfinite(positive).any() else 1.0
-    return np.log2(positive / median)
-
-
-def _finished(ax: Any, layout: DrawnLayout) -> Any:
-    name_axes(ax, layout, (0, 1))
-    equal_scale(ax)
-    return ax
-
-
 MAX_PANELS_ACROSS = 4
-PANEL_WIDTH = 3.0
-"""Width and height of a panel in inches."""
+PANEL_WIDTH = 3.0  # width and height of a panel in inches
 
 
 def compare(
@@ -195,8 +180,6 @@ def compare(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import PCA, Isomap, datasets, plot
     >>> roll = datasets.swiss_roll(300)
     >>> models = {"PCA": PCA(n_components=2).fit(roll.X), "Isomap": Isomap(n_neighbors=8).fit(roll.X)}
@@ -209,21 +192,26 @@ def compare(
     if align:
         layouts = _aligned(layouts)
     across = min(len(layouts), MAX_PANELS_ACROSS) if n_columns is None else check.integer("n_columns", n_columns, 1)
-    down = -(-len(layouts) // across)
-    size = (PANEL_WIDTH * across, (PANEL_WIDTH + 0.3) * down)
-    figure, grid = pyplot().subplots(down, across, figsize=size, squeeze=False, layout="constrained")
+    panels = _panel_grid(len(layouts), across, (PANEL_WIDTH, PANEL_WIDTH + 0.3))
     style = PointStyle(labels, color, names, palette, legend=False, size=dot_size(4 * n))
-    panels = grid.ravel()[: len(layouts)]
     for ax, (name, Y) in zip(panels, layouts.items(), strict=True):
         draw_points(DrawnLayout(Y), style, ax, (0, 1))
         equal_scale(ax)
         remove_ticks(ax)
         ax.set_title(name)
         ax.set_xlabel(captions.get(name, ""), size="small")
-    for ax in grid.ravel()[len(layouts) :]:
-        figure.delaxes(ax)
     _explain(panels, style, n)
     return panels
+
+
+def _panel_grid(n: int, across: int, inches: tuple[float, float]) -> Any:
+    """Return the axes of n panels of this size in a new figure, row by row."""
+    down = -(-n // across)
+    size = (inches[0] * across, inches[1] * down)
+    figure, grid = pyplot().subplots(down, across, figsize=size, squeeze=False, layout="constrained")
+    for ax in grid.ravel()[n:]:
+        figure.delaxes(ax)
+    return grid.ravel()[:n]
 
 
 def _layouts(embeddings: Any) -> tuple[dict[str, FloatArray], dict[str, str], Any]:
@@ -285,3 +273,161 @@ def _explain(panels: Any, style: PointStyle, n: int) -> None:
         draw_legend(last, classes, dot_size(n), n, outside=True)
     elif panels[0].collections and panels[0].collections[0].get_array() is not None:
         draw_bar(list(panels), panels[0].collections[0], column_name(style.color))
+
+
+MAX_EDGES = 100_000  # maximum number of edges drawn; of more, a random sample is drawn
+
+EDGE_OPACITY = 0.35
+CHART_INCHES = 1.9  # width and height of the panel of a chart
+
+
+def patches(model: Any, X: Any = None, *, ax: Any = None) -> Any:
+    """Draw the patches of a fitted `IPA`, neighboring ones in different colors, on its embedding or on the data.
+
+    Parameters
+    ----------
+    model : fitted IPA
+        With ``patches_``.
+    X : array of shape (n, 2) or (n, 3), optional
+        Where to draw the points: the data, if it has two or three columns; by default the embedding.
+    ax : matplotlib axes, optional
+        Where to draw, 3-D axes for three columns; by default a new figure.
+
+    Returns
+    -------
+    matplotlib axes
+        Each point has the color of its heaviest patch. For large data, only the sample behind the patches is drawn.
+
+    Examples
+    --------
+    >>> from manifoldry import IPA, datasets, plot
+    >>> roll = datasets.swiss_roll(400)
+    >>> plot.patches(IPA(n_patches=16).fit(roll.X), roll.X).name
+    '3d'
+    """
+    source, atlas = _atlas_of(model)
+    coordinates = as_coordinates(source.embedding_ if X is None else rows_of(X), "X")
+    if len(coordinates) != len(source.embedding_):
+        raise ValueError(f"X must hold the {len(source.embedding_):,} fitted points; got {len(coordinates):,}.")
+    width = coordinates.shape[1]
+    if width not in (2, 3):
+        raise ValueError(f"X must have two or three columns; got {width}: leave it out to draw the embedding.")
+    ax = new_axes(ax, space=width == 3)
+    colors = _patch_colors(atlas)[atlas.members.heaviest()]
+    layout = DrawnLayout(coordinates[source.sample_])
+    draw_points(layout, PointStyle(labels=colors, legend=False), ax, tuple(range(width)))
+    ax.set_title(f"{source.n_patches_} patches")
+    if width == 3:
+        ax.set_aspect("equal")
+    else:
+        equal_scale(ax)
+    return ax
+
+
+def charts(model: Any, n_charts: int = 12, *, axes: Any = None) -> Any:
+    """Draw the charts of a fitted `IPA`: its largest patches, each in its own local coordinates.
+
+    Parameters
+    ----------
+    model : fitted IPA
+        With ``patches_``.
+    n_charts : int
+        Number of charts, those with the most points.
+    axes : sequence of matplotlib axes, optional
+        One for each chart; by default a new figure.
+
+    Returns
+    -------
+    ndarray of matplotlib axes
+        Points have the colors of `patches`; the residual is the share of the variance of a patch outside its chart.
+
+    Examples
+    --------
+    >>> from manifoldry import IPA, datasets, plot
+    >>> model = IPA(n_patches=16).fit(datasets.swiss_roll(400).X)
+    >>> len(plot.charts(model, 6))
+    6
+    """
+    _, atlas = _atlas_of(model)
+    if atlas.coordinates.shape[1] < 2:
+        raise ValueError("One-dimensional charts cannot be drawn; fit with n_components=2 or more.")
+    counts = np.bincount(atlas.members.patches, minlength=atlas.charts.n_patches)
+    shown = np.argsort(-counts, kind="stable")[: check.integer("n_charts", n_charts, 1)]
+    across = int(np.ceil(np.sqrt(1.4 * len(shown))))  # nearly square
+    panels = _panel_grid(len(shown), across, (CHART_INCHES, CHART_INCHES)) if axes is None else np.ravel(axes)
+    if len(panels) < len(shown):
+        raise ValueError(f"axes must have one entry per chart; got {len(panels)} for {len(shown)} charts.")
+    colors = _patch_colors(atlas)
+    for ax, patch in zip(panels, shown, strict=False):
+        points = atlas.coordinates[atlas.members.patches == patch]
+        ax.scatter(*points[:, :2].T, s=dot_size(4 * len(points)), color=PALETTE[colors[patch]], linewidths=0)
+        ax.set_title(f"{len(points)} points\nresidual {atlas.charts.residuals[patch]:.1g}", size="small")
+        equal_scale(ax)
+        remove_ticks(ax)
+    return panels[: len(shown)]
+
+
+def graph(
+    model: Any, labels: Any = None, *, color: Any = None, ax: Any = None, components: tuple[int, int] = (0, 1)
+) -> Any:
+    """Draw an embedding with the edges of its neighbor graph; long edges show where it is torn or stretched.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With ``graph_``.
+    labels, color, ax, components
+        As in `scatter`.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from manifoldry import Isomap, datasets, plot
+    >>> len(plot.graph(Isomap(n_neighbors=8).fit(datasets.swiss_roll(200).X)).collections)
+    2
+    """
+    from matplotlib.collections import LineCollection
+
+    source = fitted_model(model)
+    edges = getattr(source, "graph_", None)
+    if edges is None:
+        raise ValueError(f"{type(source).__name__} has no neighbor graph: it is not fitted, or does not use one.")
+    ax = scatter(source, labels, color=color, ax=ax, components=components)
+    points = layout_of(source).coordinates[:, list(components)]
+    points = points[source.sample_] if edges.n_points < len(points) else points
+    pairs = np.unique(np.sort(np.column_stack([edges.rows(), edges.indices]), axis=1), axis=0)  # each edge once
+    if len(pairs) > MAX_EDGES:
+        pairs = pairs[np.random.default_rng(0).choice(len(pairs), MAX_EDGES, replace=False)]
+    segments = list(points[pairs])
+    lines = LineCollection(segments, colors=FAINT, linewidths=0.4, alpha=EDGE_OPACITY, zorder=0)
+    lines.set_rasterized(len(segments) > MAX_EDGES // 10)
+    ax.add_collection(lines)
+    return ax
+
+
+def _atlas_of(model: Any) -> tuple[Any, Any]:
+    source = fitted_model(model)
+    atlas = getattr(source, "patches_", None)
+    if atlas is None or not hasattr(atlas, "members"):
+        raise ValueError(f"{type(source).__name__} has no patches; pass a fitted IPA.")
+    return source, atlas
+
+
+def _patch_colors(atlas: Any) -> IntArray:
+    """Return a color index per patch, so that overlapping patches differ if ten colors suffice."""
+    n = atlas.charts.n_patches
+    colors = np.full(n, -1)
+    adjacent: list[set[int]] = [set() for _ in range(n)]
+    for i, j in zip(atlas.overlaps.first.tolist(), atlas.overlaps.second.tolist(), strict=True):
+        adjacent[i].add(j)
+        adjacent[j].add(i)
+    used = np.zeros(len(PALETTE), dtype=int)
+    for patch in sorted(range(n), key=lambda patch: -len(adjacent[patch])):
+        taken = {int(colors[other]) for other in adjacent[patch]}
+        free = [c for c in range(len(PALETTE)) if c not in taken] or range(len(PALETTE))
+        colors[patch] = min(free, key=lambda c: used[c])
+        used[colors[patch]] += 1
+    return colors

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.arrays import refuse_blocks
+from manifoldry._core.arrays import check_in_memory
 from manifoldry._core.markup import ACCENT
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.data.datasets import Dataset
@@ -32,17 +32,13 @@ MAX_VECTOR_POINTS = 5000
 """Points up to which vector formats contain shapes; more are rasterized, to avoid files of many megabytes."""
 
 LARGEST_DOT, SMALLEST_DOT, DOT_TIMES_ROOT = 36.0, 0.5, 400.0
-"""Area of a dot in square points: maximum, minimum, and in between this number over the root of the number of points.
-150 points are as large as letters; of 70,000, each covers a pixel or two."""
+"""Area of a dot in square points: maximum, minimum, and in between this over the root of the number of points."""
 
-N_LAYERS = 8
-"""Layers in which shapes are drawn in turn, so that no shape covers all points of another."""
+N_LAYERS = 8  # Layers in which shapes are drawn in turn, so that no shape covers all points of another
 
-MAX_SPACE_TICKS = 4
-"""Maximum number of ticks on each axis of a 3-D plot."""
+MAX_SPACE_TICKS = 4  # maximum number of ticks on each axis of a 3-D plot
 
-FAINTEST, OPAQUE_POINTS = 0.25, 1000
-"""Minimum opacity, and the number of points up to which they are nearly opaque."""
+FAINTEST, OPAQUE_POINTS = 0.25, 1000  # minimum opacity, and the number of points up to which they are nearly opaque
 
 
 def scatter(  # noqa: PLR0913
@@ -91,8 +87,6 @@ def scatter(  # noqa: PLR0913
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import PCA, plot
     >>> from sklearn.datasets import load_iris
     >>> iris = load_iris()
@@ -100,8 +94,8 @@ def scatter(  # noqa: PLR0913
     >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
     ('PCA 1', ['setosa', 'versicolor', 'virginica'])
     """
-    style = PointStyle(labels, color, names, palette, legend, size, alpha)
-    ax = draw_points(layout_of(Y), style.or_from_dataset(Y), new_axes(ax), components)
+    style = PointStyle(labels, color, names, palette, legend, size, alpha).or_from_dataset(Y)
+    ax = draw_points(layout_of(Y), style, new_axes(ax), components)
     equal_scale(ax)
     return ax
 
@@ -138,14 +132,12 @@ def scatter3d(  # noqa: PLR0913
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from manifoldry import datasets, plot
     >>> plot.scatter3d(datasets.swiss_roll(200)).name
     '3d'
     """
-    style = PointStyle(labels, color, names, palette, legend, size, alpha)
-    ax = draw_points(layout_of(Y), style.or_from_dataset(Y), new_axes(ax, space=True), components)
+    style = PointStyle(labels, color, names, palette, legend, size, alpha).or_from_dataset(Y)
+    ax = draw_points(layout_of(Y), style, new_axes(ax, space=True), components)
     ax.set_aspect("equal")
     ax.locator_params(nbins=MAX_SPACE_TICKS)  # more would overlap on a short axis
     return ax
@@ -181,12 +173,7 @@ def draw_points(layout: DrawnLayout, style: PointStyle, ax: Any, components: tup
     """Draw the chosen columns of a layout, and label the axes."""
     points = chosen_columns(layout, components)
     n = len(points)
-    dots = {
-        "s": dot_size(n) if style.size is None else style.size,
-        "alpha": dot_alpha(n) if style.alpha is None else style.alpha,
-        "linewidths": 0,
-        "rasterized": n > MAX_VECTOR_POINTS,
-    }
+    dots = _dots(n, style.size, style.alpha)
     if points.shape[1] == 3:
         dots["depthshade"] = False
     order = np.random.default_rng(0).permutation(np.flatnonzero(layout.finite))
@@ -222,7 +209,7 @@ def _draw_numbers(ax: Any, points: FloatArray, order: IntArray, style: PointStyl
     from matplotlib.colors import is_color_like
 
     color = style.color
-    refuse_blocks(color, "color")
+    check_in_memory(color, "color")
     if color is None or is_color_like(color):
         ax.scatter(*points[order].T, color=ACCENT if color is None else color, **dots)
         return
@@ -237,15 +224,16 @@ def dot_size(n: int) -> float:
     return float(np.clip(DOT_TIMES_ROOT / n**0.5, SMALLEST_DOT, LARGEST_DOT))
 
 
-def dot_alpha(n: int) -> float:
-    """Return the opacity of each of n dots."""
-    return float(np.clip(0.9 * (OPAQUE_POINTS / n) ** 0.15, FAINTEST, 0.9))
+def _dots(n: int, size: float | None = None, alpha: float | None = None) -> dict[str, Any]:
+    """Return size, opacity and format of n dots as keywords of matplotlib."""
+    opacity = float(np.clip(0.9 * (OPAQUE_POINTS / n) ** 0.15, FAINTEST, 0.9)) if alpha is None else alpha
+    area = dot_size(n) if size is None else size
+    return {"s": area, "alpha": opacity, "linewidths": 0, "rasterized": n > MAX_VECTOR_POINTS}
 
 
 def draw_values(ax: Any, Y: Array, values: Array, limits: tuple[float, float], palette: str, label: str) -> Any:
     """Draw points colored by numbers of a bounded range; missing numbers are gray and drawn first."""
-    n = len(Y)
-    dots = {"s": dot_size(n), "alpha": dot_alpha(n), "linewidths": 0, "rasterized": n > MAX_VECTOR_POINTS}
+    dots = _dots(len(Y))
     finite = np.isfinite(values)
     order = np.random.default_rng(0).permutation(np.flatnonzero(finite))
     if not finite.all():

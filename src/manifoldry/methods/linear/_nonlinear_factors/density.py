@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import product
 
 import numpy as np
@@ -12,8 +12,6 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.geometry.neighborhoods import dense
 
-# Hermite polynomials of several variables, orthonormal under the normal distribution, and Gauss-Hermite nodes.
-
 
 @dataclass(frozen=True)
 class HermiteBasis:
@@ -21,9 +19,8 @@ class HermiteBasis:
 
     .. math:: \phi_\alpha(f) = \prod_i \frac{He_{\alpha_i}(f_i)}{\sqrt{\alpha_i!}}, \qquad
               E\, \phi_\alpha(f) \phi_\beta(f) = \delta_{\alpha \beta}, \quad E\, \phi_\alpha(f) = 0
-              \qquad \text{for } f \sim N(0, I)
 
-    Those of degree 1 come first and are the variables themselves. Their span does not change if f is rotated.
+    for f from N(0, I). Those of degree 1 come first and are the variables. A rotation of f does not change the span.
     """
 
     d: int
@@ -38,30 +35,25 @@ class HermiteBasis:
         return len(self.powers)
 
     def values(self, f: FloatArray) -> FloatArray:
-        """Return the polynomials at places f (..., d), shape (..., number)."""
+        """Return the polynomials at factors f (..., d), shape (..., number)."""
         single = self._single(f)
         return _multiplied([self._of_variable(single, i, 0) for i in range(self.d)])
-
-    def slopes(self, f: FloatArray) -> FloatArray:
-        """Return the first derivatives, shape (..., number, d)."""
-        return self.derivatives(f, 1)[1]
 
     def derivatives(self, f: FloatArray, order: int = 2) -> list[FloatArray]:
         """Return values, first derivatives (..., number, d) and, for order 2, second ones (..., number, d, d)."""
         single, d = self._single(f), self.d
         parts = [[self._of_variable(single, i, k) for i in range(d)] for k in range(order + 1)]
         plain = parts[0]
-        found = [_multiplied(plain)]
-        found.append(np.stack([_multiplied([*plain[:i], parts[1][i], *plain[i + 1 :]]) for i in range(d)], axis=-1))
-        if order > 1:
-            bends = np.empty((*found[1].shape, d))
-            for i in range(d):
-                for j in range(i + 1):
-                    mixed = [*plain]
-                    mixed[i], mixed[j] = (parts[2][i],) * 2 if i == j else (parts[1][i], parts[1][j])
-                    bends[..., i, j] = bends[..., j, i] = _multiplied(mixed)
-            found.append(bends)
-        return found
+        slopes = np.stack([_multiplied([*plain[:i], parts[1][i], *plain[i + 1 :]]) for i in range(d)], axis=-1)
+        if order == 1:
+            return [_multiplied(plain), slopes]
+        bends = np.empty((*slopes.shape, d))
+        for i in range(d):
+            for j in range(i + 1):
+                mixed = [*plain]
+                mixed[i], mixed[j] = (parts[2][i],) * 2 if i == j else (parts[1][i], parts[1][j])
+                bends[..., i, j] = bends[..., j, i] = _multiplied(mixed)
+        return [_multiplied(plain), slopes, bends]
 
     def after(self, shift: FloatArray, turn: FloatArray) -> tuple[FloatArray, FloatArray]:
         r"""Return c and T with :math:`\phi(m + A f) = c + T \phi(f)`, by quadrature that is exact for polynomials."""
@@ -70,16 +62,14 @@ class HermiteBasis:
         return weights @ moved, (weights[:, None] * moved).T @ here
 
     def _single(self, f: FloatArray) -> FloatArray:
-        r"""Return the normalized polynomials of each variable alone, shape (..., d, degree + 1).
-
-        :math:`\sqrt{k} h_k = f h_{k-1} - \sqrt{k-1} h_{k-2}`.
-        """
-        found = np.empty((*f.shape, self.degree + 1))
-        found[..., 0] = 1.0
-        found[..., 1] = f
+        """Return the normalized polynomials of each variable alone, shape (..., d, degree + 1)."""
+        # The recurrence is sqrt(k) h_k = f h_(k-1) - sqrt(k-1) h_(k-2).
+        single = np.empty((*f.shape, self.degree + 1))
+        single[..., 0] = 1.0
+        single[..., 1] = f
         for k in range(2, self.degree + 1):
-            found[..., k] = (f * found[..., k - 1] - np.sqrt(k - 1) * found[..., k - 2]) / np.sqrt(k)
-        return found
+            single[..., k] = (f * single[..., k - 1] - np.sqrt(k - 1) * single[..., k - 2]) / np.sqrt(k)
+        return single
 
     def _of_variable(self, single: FloatArray, i: int, order: int) -> FloatArray:
         r"""Return what variable i has in every polynomial, differentiated: :math:`h_k' = \sqrt{k} h_{k-1}`."""
@@ -89,10 +79,7 @@ class HermiteBasis:
 
 
 def _multiplied(parts: list[FloatArray]) -> FloatArray:
-    found = parts[0]
-    for part in parts[1:]:
-        found = found * part
-    return found
+    return reduce(np.multiply, parts)
 
 
 @cache
@@ -116,33 +103,27 @@ def gauss_hermite(d: int, n_nodes: int) -> tuple[FloatArray, FloatArray]:
     """Return nodes (n_nodes^d, d) and weights for means over N(0, I), exact for degrees up to 2 n_nodes - 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     nodes = (nodes - nodes[::-1]) / 2  # exactly symmetric
-    places = np.stack(np.meshgrid(*[nodes] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    grid = np.stack(np.meshgrid(*[nodes] * d, indexing="ij"), axis=-1).reshape(-1, d)
     shares = np.stack(np.meshgrid(*[weights / weights.sum()] * d, indexing="ij"), axis=-1).reshape(-1, d)
-    return places, shares.prod(axis=1)
+    return grid, shares.prod(axis=1)
 
 
-QUADRATURE_BLOCK = 300_000
-"""Numbers of the polynomials at all nodes held at a time: a few megabytes."""
+QUADRATURE_BLOCK = 300_000  # entries of the polynomials at all nodes in memory at a time
 MODE_GRID = {1: np.linspace(-4.0, 4.0, 17), 2: np.linspace(-3.5, 3.5, 8), 3: np.linspace(-3.0, 3.0, 5)}
-"""Places, along each of so many factors, from whose highest the modes are climbed to: nearly all of N(0, 1)."""
+"""Grid along each factor, by their number, from whose highest points the modes are climbed to."""
 MAX_MODES = {1: 2, 2: 3, 3: 3}
-"""Modes of a posterior that get nodes, by the number of factors: a parabola has two at most."""
-MAX_NEWTON = 60
-"""Steps towards a mode; five are usual."""
-MODE_TOL = 1e-9
-"""Length of a Newton step after which the place is that of the mode to rounding."""
-MODE_RISE_TOL = 1e-12
-"""Share by which rounding may lower the log-posterior in a step that is taken nevertheless."""
-MAX_QUADRATURE_NODES = 1000
-"""Nodes along a factor in a model file: beyond some hundreds their weights are below the least number."""
+"""Maximum number of modes of a posterior that get nodes, by the number of factors: a parabola has at most two."""
+MAX_NEWTON = 60  # maximum number of steps towards a mode; five are usual
+MODE_TOL = 1e-9  # length of a Newton step after which the mode is reached to rounding
+MODE_RISE_TOL = 1e-12  # share by which rounding may lower the log-posterior in an accepted step
+MAX_QUADRATURE_NODES = 1000  # maximum number of nodes along a factor in a model file
 LEAST_CURVATURE = 0.25
-"""Least curvature for which nodes are spread: where a posterior is flatter, as between two modes, it is as wide as the
-other terms let it be, about as the prior, of curvature 1."""
+"""Minimum curvature for which nodes are spread: flatter posteriors are about as wide as the prior, of curvature 1."""
 
 
 @dataclass(frozen=True)
 class LatentMoments:
-    """What rows say of factors: log-densities (n,), means of 1 and the polynomials (n, m + 1), summed products."""
+    """Posterior moments: log-densities (n,), means of 1 and the polynomials (n, m + 1), and their summed products."""
 
     log_density: FloatArray
     means: FloatArray
@@ -153,19 +134,9 @@ class LatentMoments:
 class LatentPolynomial:
     r"""The model :math:`(x - c) / s = \mu + \Lambda \phi(f) + \epsilon`, normal factors and noise.
 
-    Parameters
-    ----------
-    center, scale : ndarray of shape (p,)
-        Of the columns; the scale of a column that does not vary is 0, and it has no part in the density.
-    mean : ndarray of shape (p,)
-        Mu, in units of the columns.
-    loadings : ndarray of shape (p, m)
-        Lambda, in units of the columns; polynomials in the order of ``basis``.
-    noise : ndarray of shape (p,)
-        Variances of the noise in these units.
-    basis : HermiteBasis
-    n_nodes : int
-        Nodes of the quadrature along each factor, about each mode.
+    ``center`` and ``scale`` are those of the columns; one that does not vary has scale 0 and no part in the density.
+    ``mean``, ``loadings`` (p, m) and the variances ``noise`` are in these units. ``n_nodes`` is the number of nodes of
+    the quadrature along each factor, about each mode.
     """
 
     center: FloatArray
@@ -177,7 +148,7 @@ class LatentPolynomial:
     n_nodes: int
 
     def _check_loaded(self) -> None:
-        """Refuse noise without variance, which has no density, and a quadrature that there is not."""
+        """Raise an error for noise without variance, and for an unknown quadrature."""
         if (
             not (self.noise[self.scale > 0] > 0).all()
             or not 1 <= self.n_nodes <= MAX_QUADRATURE_NODES
@@ -204,15 +175,15 @@ class LatentPolynomial:
 
     def moments(self, Z: FloatArray, run: Run) -> LatentMoments:
         """Return the posterior moments of rows in units of the columns."""
-        kept = self.scale > 0
-        weighted = self.loadings[kept] / self.noise[kept, None]
-        gram = weighted.T @ self.loadings[kept]
-        constant = -0.5 * np.log(2 * np.pi * self.noise[kept]).sum()
+        varies = self.scale > 0
+        weighted = self.loadings[varies] / self.noise[varies, None]
+        gram = weighted.T @ self.loadings[varies]
+        constant = -0.5 * np.log(2 * np.pi * self.noise[varies]).sum()
 
         def block(lo: int, hi: int) -> LatentMoments:
-            away = Z[lo:hi, kept] - self.mean[kept]
-            posterior = FactorPosterior(self.basis, away @ weighted, gram)
-            heights = constant - 0.5 * (away**2 / self.noise[kept]).sum(axis=1)
+            offsets = Z[lo:hi, varies] - self.mean[varies]
+            posterior = FactorPosterior(self.basis, offsets @ weighted, gram)
+            heights = constant - 0.5 * (offsets**2 / self.noise[varies]).sum(axis=1)
             return posterior.moments(heights, self.n_nodes)
 
         size = MAX_MODES[self.basis.d] * self.n_nodes**self.basis.d * (1 + len(self.basis))
@@ -236,12 +207,12 @@ class FactorPosterior:
     gram: FloatArray
 
     def height(self, f: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the log-posteriors at places (n, ..., d) with polynomials phi (n, ..., m), shape (n, ...)."""
+        """Return the log-posteriors at factors (n, ..., d) with polynomials phi (n, ..., m), shape (n, ...)."""
         pulls = self.pulls.reshape(len(self.pulls), *[1] * (phi.ndim - 2), -1)
         return np.asarray(((pulls - 0.5 * phi @ self.gram) * phi).sum(axis=-1) - 0.5 * (f**2).sum(axis=-1))
 
     def expansion(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return, at one place (n, d) of each row, gradients, minus the Hessians, and their Gauss-Newton parts."""
+        """Return, at one point (n, d) of each row, gradients, minus the Hessians, and their Gauss-Newton parts."""
         phi, slopes, bends = self.basis.derivatives(f)
         rest = self.pulls - phi @ self.gram
         gradient = np.matmul(rest[:, None, :], slopes)[:, 0] - f
@@ -253,10 +224,7 @@ class FactorPosterior:
         return FactorPosterior(self.basis, self.pulls[which], self.gram)
 
     def starts(self) -> tuple[IntArray, FloatArray]:
-        """Return rows and places of the highest local maxima on a grid, (k,) and (k, d), row by row.
-
-        A polynomial of degree 1 has one mode, to which any place leads.
-        """
+        """Return rows (k,) and factors (k, d) of the highest maxima on a grid; 0 for degree 1, which has one mode."""
         n, d = len(self.pulls), self.basis.d
         if self.basis.degree == 1:
             return np.arange(n), np.zeros((n, d))
@@ -276,23 +244,23 @@ class FactorPosterior:
         return rows, grid[best[rows, columns]]
 
     def climbed(self, f: FloatArray) -> FloatArray:
-        """Return the modes reached from one place of each row by Newton's method, steps halved until they climb."""
+        """Return the modes reached from one point of each row by Newton steps, shortened until they climb."""
         f = f.copy()
-        going, shares = np.arange(len(f)), np.ones(len(f))
+        active, shares = np.arange(len(f)), np.ones(len(f))
         heights = self.height(f, self.basis.values(f))
         for _ in range(MAX_NEWTON):
-            here = self.take(going)
-            gradient, exact, main = here.expansion(f[going])
+            here = self.take(active)
+            gradient, exact, main = here.expansion(f[active])
             concave = np.linalg.eigvalsh(exact)[:, 0] > 0
             step = np.linalg.solve(np.where(concave[:, None, None], exact, main), gradient[..., None])[..., 0]
-            trial = f[going] + shares[going, None] * step
+            trial = f[active] + shares[active, None] * step
             after = here.height(trial, self.basis.values(trial))
-            risen = after >= heights[going] - MODE_RISE_TOL * (1 + np.abs(heights[going]))
-            f[going[risen]], heights[going[risen]] = trial[risen], after[risen]
-            shares[going] = np.where(risen, np.minimum(1.0, 4 * shares[going]), shares[going] / 4)
-            going = going[~risen | (np.abs(step).max(axis=1) > MODE_TOL)]
-            going = going[shares[going] > MODE_TOL]
-            if not len(going):
+            risen = after >= heights[active] - MODE_RISE_TOL * (1 + np.abs(heights[active]))
+            f[active[risen]], heights[active[risen]] = trial[risen], after[risen]
+            shares[active] = np.where(risen, np.minimum(1.0, 4 * shares[active]), shares[active] / 4)
+            active = active[~risen | (np.abs(step).max(axis=1) > MODE_TOL)]
+            active = active[shares[active] > MODE_TOL]
+            if not len(active):
                 break
         return f
 
@@ -302,9 +270,8 @@ class FactorPosterior:
         With modes :math:`q_k = N(m_k, H_k^{-1})` of shares :math:`a_k`, those of Laplace's approximation, integrals of
         the posterior p are :math:`\sum_k a_k E_{q_k} [p / \sum_j a_j q_j]`: exact for a mixture of these Gaussians.
         """
-        rows, places = self.starts()
-        modes = self.take(rows).climbed(places)
-        rows, modes = _distinct(rows, modes)
+        rows, starts = self.starts()
+        rows, modes = _distinct(rows, self.take(rows).climbed(starts))
         values, vectors = np.linalg.eigh(self.take(rows).expansion(modes)[1])
         roots = vectors / np.sqrt(np.maximum(values, LEAST_CURVATURE))[:, None, :]
         volumes = -0.5 * np.log(np.maximum(values, LEAST_CURVATURE)).sum(axis=1)
@@ -321,7 +288,7 @@ class FactorPosterior:
 
 
 def _distinct(rows: IntArray, modes: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the modes without those that an earlier start of the same row has led to; rows are in order."""
+    """Return the modes without those that an earlier start of the same row has reached; rows are in order."""
     keep = np.ones(len(rows), dtype=bool)
     for back in range(1, max(MAX_MODES.values())):
         same = (rows[back:] == rows[:-back]) & (np.abs(modes[back:] - modes[:-back]).max(axis=1) < np.sqrt(MODE_TOL))
@@ -336,11 +303,11 @@ def _mixture_density(
     total = np.full(f.shape[:2], -np.inf)
     inverse = np.linalg.inv(roots)
     for offset in range(1 - max(MAX_MODES.values()), max(MAX_MODES.values())):
-        mine = np.arange(max(0, -offset), len(rows) - max(0, offset))
-        mine = mine[rows[mine] == rows[mine + offset]]
-        other = mine + offset
-        away = np.einsum("kij,kqj->kqi", inverse[other], f[mine] - modes[other, None, :])
-        total[mine] = np.logaddexp(total[mine], heights[other, None] - 0.5 * (away**2).sum(axis=-1))
+        mode = np.arange(max(0, -offset), len(rows) - max(0, offset))
+        mode = mode[rows[mode] == rows[mode + offset]]
+        other = mode + offset
+        scaled = np.einsum("kij,kqj->kqi", inverse[other], f[mode] - modes[other, None, :])
+        total[mode] = np.logaddexp(total[mode], heights[other, None] - 0.5 * (scaled**2).sum(axis=-1))
     return total
 
 

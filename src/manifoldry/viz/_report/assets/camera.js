@@ -1,12 +1,12 @@
 // The camera of a scatter panel: where a row lies on the screen, in 2-D and 3-D by the same five lines.
 //
 // A row p is first brought to q = (p - middle) / extent, so that all rows lie within the unit ball (3-D) or the unit
-// square (2-D) and 32-bit floats on the graphics card lose nothing to a far-away origin. On the screen it lies at
+// square (2-D) and 32-bit floats on the graphics card lose no digits to a distant origin. On the screen it lies at
 //     center of the canvas + scale * ((R q).xy / w - target),   w = 1 - perspective * (R q).z
 // with y upward. One scale for both axes: a unit is as long in x as in y. In 2-D, R = I and perspective = 0.
 "use strict";
 
-const SCATTER_MARGIN = 0.94; // part of the canvas that the rows fill at zoom 1: the discs at the rim stay whole
+const SCATTER_MARGIN = 0.94; // part of the canvas that the rows fill at zoom 1: discs at the edge are not cut
 const SCATTER_ZOOM_RANGE = [0.2, 5000]; // beyond 5000, 32-bit coordinates would jump by more than a tenth of a pixel
 const SCATTER_PERSPECTIVE = 0.28; // near rows are up to 1.8 times as large as far ones: depth without distortion
 const SCATTER_CROWD_CELLS = 96; // cells per axis of the grid that measures how crowded the rows are
@@ -138,7 +138,7 @@ class ScatterCamera {
     return out;
   }
 
-  // Places of all rows at once: the numbers of project, without a call per row. Rows that are not finite become NaN.
+  // Positions of all rows at once: the same numbers as project, without a call per row. Rows that are not finite become NaN.
   projectAll(screen, depths) {
     const { points, dimension, extent, rotation: R, perspective, scale, middle } = this;
     const [mx, my, mz = 0] = middle;
@@ -169,7 +169,7 @@ class ScatterCamera {
 }
 
 const SCATTER_IDENTITY = [1, 0, 0, 0, 1, 0, 0, 0, 1];
-const SCATTER_UPRIGHT = [1, 0, 0, 0, 0, 1, 0, -1, 0]; // x to the right, z up, y away from the viewer
+const SCATTER_UPRIGHT = [1, 0, 0, 0, 0, 1, 0, -1, 0]; // x to the right, z up, y into the screen
 // In 3-D the third axis points up, as in most plots of three coordinates, seen from the front and a little from above.
 const SCATTER_FIRST_VIEW = scatterTurn(scatterTurn(SCATTER_UPRIGHT, -0.6, 0), 0, 0.3);
 

@@ -199,7 +199,7 @@ class ScatterGestures {
   }
 }
 
-// The places a fast hand went through since the last event, which the browser has joined into one.
+// The positions of a fast pointer since the last event, which the browser has joined into one event.
 function scatterSteps(event) {
   const steps = event.getCoalescedEvents?.() ?? [];
   return steps.length ? steps : [event];

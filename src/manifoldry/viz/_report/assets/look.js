@@ -36,7 +36,7 @@ function scatterDisc({ camera, options }, thinning) {
   const size = options.pointSize ? options.pointSize * thinning ** 0.1 : automatic;
   const overlap = (0.8 * size * size) / (spacing * spacing); // discs over a typical pixel
   const clear = Math.min(Math.max(0.95 * Math.max(overlap, 1) ** -0.4, 0.28), 0.92);
-  // A rim of background (CSS pixels) around larger discs tells neighbors apart.
+  // A rim of background (CSS pixels) around larger discs separates neighbors.
   return { size, alpha: camera.dimension === 3 ? 1 : clear, rim: Math.min(Math.max(0.3 * (size - 3), 0), 0.6) };
 }
 

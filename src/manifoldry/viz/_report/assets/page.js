@@ -149,7 +149,7 @@ class ReportPage {
       const wanted = new Set(codes);
       this.combine(Uint8Array.from(column.values, (code) => (wanted.has(code) ? 1 : 0)), event);
     };
-    const meaning = this.state.color.startsWith("panel:") ? "" : scale.meaning; // said once, above all panels
+    const meaning = this.state.color.startsWith("panel:") ? "" : scale.meaning; // shown once, above all panels
     return Legend.categories(column, scale.assigned, this.dark, meaning, pick);
   }
 

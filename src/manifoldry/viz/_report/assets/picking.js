@@ -1,7 +1,7 @@
 // Which row is below the pointer, and which rows lie inside a rectangle or a lasso: all on the screen, so that one
 // piece of code serves 2-D and 3-D.
 //
-// The index is a uniform grid over the places of the rows on the screen. It is built when a pointer first asks after
+// The index is a uniform grid over the positions of the rows on the screen. It is built when a pointer first asks after
 // the camera has come to rest (about 20 ms for 500,000 rows) and is shared by all panels of the page: only one of
 // them is below the pointer.
 "use strict";

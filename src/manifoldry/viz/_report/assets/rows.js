@@ -57,7 +57,7 @@ class ScatterRows {
     return out;
   }
 
-  // Places in the drawing order with the selected rows moved to the end, hence on top.
+  // Positions in the drawing order with the selected rows moved to the end, hence on top.
   selectedLast() {
     const { order, selection } = this;
     const out = new Uint32Array(order.length);

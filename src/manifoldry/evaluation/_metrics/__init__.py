@@ -1,0 +1,1 @@
+"""The metrics that `manifoldry.metrics` lists and `score` combines."""

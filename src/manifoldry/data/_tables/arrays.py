@@ -182,10 +182,10 @@ def read_mtx(source: Source, options: ReadOptions) -> Table:
         X: Any = mmread(content)
     except UnreadableError:
         raise
-    except (OverflowError, ValueError) as error:  # with the line
-        raise UnreadableError(
-            f"{source.name} cannot be read as a Matrix Market file: {str(error).rstrip('.')}."
-        ) from None
+    except (OverflowError, ValueError) as error:
+        # scipy's message names the line, unless it quotes bytes of the file that are not text.
+        reason = "its header is not text" if isinstance(error, UnicodeError) else str(error).rstrip(".")
+        raise UnreadableError(f"{source.name} cannot be read as a Matrix Market file: {reason}.") from None
     X = checked_csr(X) if hasattr(X, "tocsr") else X
     # Sequencing pipelines write counts with genes in rows, and names in files next to the matrix.
     genes, cells = _names_beside(source.path, X.shape)

@@ -9,6 +9,7 @@ BENCH ?= spectral
 ARGS ?=
 DATA ?= $(or $(MANIFOLDRY_DATA),../shared/data)
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # processes that the tests start load compiled modules
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # Every method once on small data, and a file or two per package.

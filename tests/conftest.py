@@ -18,6 +18,19 @@ SMALL_TASK = 16
 """Rows per task. A grid's bands of rows, of 6 or more, must stay wider than what a point touches."""
 
 
+def pytest_collection_modifyitems(items):
+    """The longest test begins first, so that no process is left alone with it."""
+    items.sort(key=lambda item: item.path.name != "test_attack.py")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_wait_for_the_disk():
+    """Files of tests need not survive a loss of power; to make sure of each takes 10 ms."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture
 def one_blas_thread():
     """Hold LAPACK to one thread: its threads wait long for each other on a busy machine."""

@@ -52,7 +52,9 @@ def forms_of(card):
 def test_models_do_not_follow_later_changes_of_the_data(card):
     for settings, X, Q, memory in forms_of(card):
         model = make(card, **settings).fit(X)
-        before = answers_after(card, deepcopy(model), Q, lambda: None)
+        # A copy may change the memory order of a wrapped method's arrays, and so the order of BLAS's sums.
+        twin = make(card, **settings).fit(X) if card.wrapped else deepcopy(model)
+        before = answers_after(card, twin, Q, lambda: None)
         for was, now in zip(before, answers_after(card, model, Q, lambda memory=memory: memory.fill(0.0)), strict=True):
             assert np.array_equal(was, now), (type(X).__name__, X.shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.elbow import Suggestion, elbow, residual_variance
 from manifoldry._numerics.geometry.neighborhoods import map_rows
+from manifoldry._numerics.geometry.tangent import MIN_SHEET_POINTS, is_surface
 from manifoldry._numerics.scaling import Scaling, center_gram, embed_from_landmarks, landmark_scaling
 from manifoldry.graph._geodesics import geodesic_lengths, geodesics_from_outside
 from manifoldry.graph._operations import components, rescaled
+from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex
 from manifoldry.graph._short_circuits import short_circuit_notes, short_circuits
 
@@ -102,6 +104,71 @@ def embed_by_landmarks(
     extension = LandmarkExtension(index, lengths, scaling, scale)
     notes = {"landmarks": landmarks, **({} if graph is None else short_circuit_notes(graph, run))}
     return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes=notes)
+
+
+N_PATH_SOURCES, MAX_PATHS = 100, 10_000_000
+"""Points from which shortest paths are compared with the layout, fewer where these would be too many paths."""
+MAX_PATH_ERROR, DENSE_POINTS = 0.03, 400
+"""Largest error of Isomap's distances relative to the paths (0.026 on good layouts), and points without zigzags."""
+MAX_UNFOLDED_PATH_ERROR = 0.085  # the same if distances of neighbors may shrink, so that paths become straight
+MAX_STRAIGHT_DIMENSION = 2
+"""Dimensions up to which these limits hold: in a solid cube of 2,000 points paths are off by 0.034."""
+Paths = tuple[IntArray, FloatArray]
+"""Some points (m,), and the lengths (m, n) of the shortest paths from them to all points."""
+
+
+def _compared(n_sources: int, n_points: int) -> IntArray:
+    count = min(N_PATH_SOURCES, max(1, MAX_PATHS // n_points))
+    return np.sort(Run(0).rng("path error").permutation(n_sources)[:count])
+
+
+def some_paths(sources: IntArray, lengths: FloatArray) -> Paths:
+    """Return a copy of the lengths from as many of the sources as are compared with a layout."""
+    chosen = _compared(*lengths.shape)
+    return sources[chosen], lengths[chosen]
+
+
+def paths_along(graph: NeighborGraph, run: Run) -> Paths:
+    """Return the shortest paths with which a layout is compared."""
+    sources = _compared(graph.n_points, graph.n_points)
+    with run.stage("distances along the data"):
+        return sources, geodesic_lengths(graph, Run(0, run.n_jobs), sources)[0]
+
+
+def path_error(coordinates: FloatArray, paths: Paths) -> float:
+    """Return the root mean square difference of distances in a layout and shortest paths, relative to the paths."""
+    squares = total = 0.0
+    for source, lengths in zip(*paths, strict=True):
+        finite = np.isfinite(lengths)
+        along = lengths[finite].astype(np.float64)
+        distances = np.linalg.norm(coordinates[finite] - coordinates[source], axis=1)
+        squares += float(((distances - along) ** 2).sum())
+        total += float((along**2).sum())
+    return float(np.sqrt(squares / total)) if total > 0 else 0.0
+
+
+def with_path_error(
+    embedding: Embedding,
+    sample: NeighborhoodData,
+    paths: Paths,
+    limit: float = MAX_PATH_ERROR,
+    instead: str = "IPA",
+) -> Embedding:
+    """Return the embedding of a surface with the error of its distances along the data, and advice if it is large."""
+    n, n_components = embedding.coordinates.shape
+    if sample.targets is not None or n_components > MAX_STRAIGHT_DIMENSION or n < MIN_SHEET_POINTS:
+        return embedding
+    error, advice = path_error(embedding.coordinates, paths), embedding.notes.get("advice", ())
+    large = error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5)
+    if large and not is_surface(sample, n_components):
+        return embedding
+    if large and not (advice or embedding.notes.get("surface_advice")):
+        advice = (
+            f"The layout changes the distances along the data by {error:.0%} (root mean square): the data has a hole, "
+            f"a concave outline or short circuits, or cannot be laid flat. Use {instead}, which does "
+            "not depend on such path lengths.",
+        )
+    return replace(embedding, notes={**embedding.notes, "path_error": error, "advice": advice})
 
 
 def _geodesic_residual_variances(graph: NeighborGraph, max_components: int, sample: int, run: Run) -> FloatArray:

@@ -5,8 +5,9 @@ Neighbors are compared in a sample of bounded size, so the check takes a few hun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
+from manifoldry._core.arrays import sample_of
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
@@ -373,6 +375,29 @@ def problems(model: object) -> tuple[str, ...]:
     proven = {each.sentence for each in certificates_of(model) if each.verdict != "bound only"}
     others = proven.union(notes.get("remarks", ()))
     return tuple(text for text in notes.get("advice", ()) if text not in others)
+
+
+MAX_MEASURED_ROWS = 2000  # rows of the sample in which the data is measured
+MAX_KEPT_ENTRIES = 1_000_000  # entries of a sample that is kept until it is measured: 8 MB
+
+
+def measured_later(measure: Callable[..., Any], rows: Any, *args: Any) -> Any:
+    """Return the function that measures a sample of the rows, or the measurement if the sample is large to keep."""
+    sample = sample_of(rows, MAX_MEASURED_ROWS)
+    if issparse(sample) or sample.size > MAX_KEPT_ENTRIES:
+        return measure(sample, *args)
+    return partial(measure, sample.copy() if sample is rows else sample, *args)
+
+
+def dimension_later(points: Any, metric: Any = "euclidean", parameters: dict[str, Any] | None = None) -> Any:
+    """Return what measures the dimension of validated input, its dimension, or None without distances."""
+    from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+
+    if metric == "affinity" or (metric == "gram" and issparse(points)):
+        return None
+    if isinstance(points, NeighborGraph) or callable(metric) or metric in ("precomputed", "gram"):
+        return intrinsic_dimension(points, metric, parameters)
+    return measured_later(intrinsic_dimension, points, metric, parameters)
 
 
 def by_dimension(measured: IntrinsicDimension) -> Suggestion:

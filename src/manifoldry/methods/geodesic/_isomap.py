@@ -19,9 +19,10 @@ from manifoldry._numerics.extension.geodesic import (
     geodesic_matrix,
     reconstruction_error,
     residual_variances,
+    some_paths,
     suggest_n_components,
+    with_path_error,
 )
-from manifoldry._numerics.geometry.tangent import with_path_error
 from manifoldry._numerics.scaling import additive_constant, classical_scaling
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import local_scale, rescaled
@@ -120,9 +121,10 @@ class Isomap(GeodesicMixin):
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
         if len(sources) < sample.n_points:  # stopped by the callback
             return embed_by_landmarks(sample.index, lengths, sources, n_components, run)
+        paths = some_paths(sources, lengths)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
         embedding = embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run)
-        return with_path_error(embedding, sample, run)
+        return with_path_error(embedding, sample, paths)
 
 
 @register(
@@ -203,7 +205,7 @@ class LandmarkIsomap(GeodesicMixin):
             chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
         lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
         embedding = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
-        return with_path_error(embedding, sample, run)
+        return with_path_error(embedding, sample, some_paths(landmarks, lengths))
 
 
 @register(

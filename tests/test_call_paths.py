@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LIMITS = {
     "PCA": (12, 9),
-    "Isomap": (25, 15),
+    "Isomap": (24, 12),
     "UMAP": (41, 20),
     "IPA": (41, 19),
     "score": (20, 14),

@@ -207,16 +207,16 @@ class LayoutCheck:
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
         for n_compared in COMPARED:
             distances = self._distances(points, np.arange(min(len(points), n_compared)))
-            layout = _LayoutRows.of(Y[points], distances, k)
-            principal = None if components is None else _LayoutRows.of(components, distances, k)
-            comparison = _compare(layout, principal, len(Y))
+            layouts = [Y[points]] if components is None else [Y[points], components]
+            compared = _rows_of(layouts, distances, k)
+            comparison = _compare(compared[0], compared[1] if len(compared) > 1 else None, len(Y))
             if comparison.harmless or comparison.harmful:
                 break
         neighbors = nearest(distances, k)
         scores: dict[str, Any] = {"n_neighbors": k, "n_compared": len(distances), "n_among": len(points)}
-        scores |= layout.scores(neighbors)
+        scores |= compared[0].scores(neighbors)
         return replace(
-            comparison, figures=scores if principal is None else {**scores, "pca": principal.scores(neighbors)}
+            comparison, figures=scores if components is None else {**scores, "pca": compared[1].scores(neighbors)}
         )
 
     def _distances(self, points: IntArray, rows: IntArray) -> FloatArray:
@@ -299,11 +299,6 @@ class _LayoutRows:
     distances: FloatArray
     trust: FloatArray
 
-    @classmethod
-    def of(cls, Y: FloatArray, in_data: FloatArray, k: int) -> _LayoutRows:
-        distances = distances_without_self(distance_rows(Y), np.arange(len(in_data)))
-        return cls(distances, nearness(len(Y), ranks_of(in_data, nearest(distances, k))))
-
     def scores(self, neighbors: IntArray) -> dict[str, float]:
         ranks = ranks_of(self.distances, neighbors)
         return {
@@ -311,6 +306,15 @@ class _LayoutRows:
             "continuity": float(nearness(self.distances.shape[1], ranks).mean()),
             "knn_kept": float(preserved_share(ranks).mean()),
         }
+
+
+def _rows_of(layouts: Sequence[FloatArray], in_data: FloatArray, k: int) -> list[_LayoutRows]:
+    """Return the first rows of some layouts, given the distances (m, n) between the points in the data."""
+    n, rows = in_data.shape[1], np.arange(len(in_data))
+    distances = [distances_without_self(distance_rows(Y), rows) for Y in layouts]
+    ranks = ranks_of(in_data, np.hstack([nearest(each, k) for each in distances]))
+    parts = np.split(ranks, len(layouts), axis=1)
+    return [_LayoutRows(each, nearness(n, part)) for each, part in zip(distances, parts, strict=True)]
 
 
 def _compare(layout: _LayoutRows, principal: _LayoutRows | None, n_points: int) -> _Comparison:

@@ -104,45 +104,41 @@ def embed_by_landmarks(
     return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes={"landmarks": landmarks})
 
 
-N_PATH_SOURCES, MAX_PATHS, PATHS_AT_A_TIME = 100, 10_000_000, 1_000_000
-"""Points from which shortest paths are compared with the layout, fewer where these would be too many paths."""
+N_PATH_SOURCES, MAX_PATH_TARGETS = 100, 10_000
+"""Points from which shortest paths are compared with the layout, and to how many, evenly spaced among all."""
 MAX_PATH_ERROR, DENSE_POINTS = 0.03, 400
 """Largest error of Isomap's distances relative to the paths (0.026 on good layouts), and points without zigzags."""
 MAX_UNFOLDED_PATH_ERROR = 0.085  # the same if distances of neighbors may shrink, so that paths become straight
 MAX_STRAIGHT_DIMENSION = 2
 """Dimensions up to which these limits hold: in a solid cube of 2,000 points paths are off by 0.034."""
 Paths = tuple[IntArray, FloatArray]
-"""Some points (m,), and the lengths (m, n) of the shortest paths from them to all points."""
+"""Some points (m,), and the lengths (m, t) of the shortest paths from them to the points 0, s, 2 s, ..."""
 
 
-def _compared(n_sources: int, n_points: int) -> IntArray:
-    count = min(N_PATH_SOURCES, max(1, MAX_PATHS // n_points))
-    return np.sort(Run(0).rng("path error").permutation(n_sources)[:count])
+def _stride(n_points: int) -> int:
+    return -(-n_points // MAX_PATH_TARGETS)
 
 
 def some_paths(sources: IntArray, lengths: FloatArray) -> Paths:
-    """Return a copy of the lengths from as many of the sources as are compared with a layout."""
-    chosen = _compared(*lengths.shape)
-    return sources[chosen], lengths[chosen]
+    """Return a copy of the paths with which a layout is compared, of lengths (m, n) from the sources to all points."""
+    chosen = np.sort(Run(0).rng("path error").permutation(len(sources))[:N_PATH_SOURCES])
+    return sources[chosen], lengths[chosen, :: _stride(lengths.shape[1])]
 
 
 def paths_along(graph: NeighborGraph, run: Run) -> Paths:
-    """Return the shortest paths with which a layout is compared."""
-    sources = _compared(graph.n_points, graph.n_points)
+    """Return the shortest paths along a graph with which a layout is compared."""
+    chosen = np.sort(Run(0).rng("path error").permutation(graph.n_points)[:N_PATH_SOURCES])
     with run.stage("distances along the data"):
-        return sources, geodesic_lengths(graph, Run(0, run.n_jobs), sources)[0]
+        return some_paths(chosen, geodesic_lengths(graph, Run(0, run.n_jobs), chosen)[0])
 
 
 def path_error(coordinates: FloatArray, paths: Paths) -> float:
     """Return the root mean square difference of distances in a layout and shortest paths, relative to the paths."""
-    (sources, lengths), squares, total = paths, 0.0, 0.0
-    step = max(1, PATHS_AT_A_TIME // len(coordinates))
-    for lo in range(0, len(sources), step):
-        along = lengths[lo : lo + step].astype(np.float64)
-        distances = cdist(coordinates[sources[lo : lo + step]], coordinates)
-        connected = np.isfinite(along)
-        squares += float(np.square(distances - along, where=connected, out=np.zeros_like(along)).sum())
-        total += float(np.square(along, where=connected, out=np.zeros_like(along)).sum())
+    sources, lengths = paths[0], paths[1].astype(np.float64)
+    distances = cdist(coordinates[sources], coordinates[:: _stride(len(coordinates))])
+    connected = np.isfinite(lengths)
+    squares = np.square(distances[connected] - lengths[connected]).sum()
+    total = float(np.square(lengths[connected]).sum())
     return float(np.sqrt(squares / total)) if total > 0 else 0.0
 
 

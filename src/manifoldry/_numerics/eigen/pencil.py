@@ -23,6 +23,7 @@ SYMMETRIC_MODE: dict[str, Any] = {
     "options": {"SymmetricMode": True},
 }
 """SuperLU without row exchanges: for a positive definite matrix it is L D L', with half the fill of LU."""
+DOMINANCE_SLACK = 100  # units of rounding by which a diagonal may miss the sum of its row
 PRODUCT_COLUMNS = 1024
 """Columns of a dense A in one task of a product: as fast as BLAS with one thread, which waits less than with two."""
 
@@ -100,6 +101,15 @@ class Pencil:
     def apply(self, U: FloatArray) -> FloatArray:
         """H times a block of columns."""
         return self.sign * (product(self.A, U / self.root, self.run) / self.root)
+
+    def dominant_norm(self) -> float:
+        """Return a bound of the norm of a sparse H that is semidefinite, as its diagonal dominates its rows; else 0."""
+        if not self.sparse or self.sign < 0:
+            return 0.0
+        diagonal, sums = self.A.diagonal(), np.asarray(abs(self.A).sum(axis=1)).ravel()
+        if (2 * diagonal < (1 - self.eps * DOMINANCE_SLACK) * sums).any():
+            return 0.0
+        return float((sums if self.masses is None else sums / self.masses).max())
 
     def dense(self) -> FloatArray:
         """Return H as a new array."""

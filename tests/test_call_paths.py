@@ -8,10 +8,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LIMITS = {
-    "PCA": (13, 9),
-    "Isomap": (32, 22),
+    "PCA": (12, 9),
+    "Isomap": (24, 12),
     "UMAP": (41, 20),
-    "IPA": (42, 19),
+    "IPA": (41, 19),
     "score": (20, 14),
     "manifoldry embed": (96, 29),
 }

@@ -2,9 +2,9 @@
 
     python benchmarks/small_fits.py
 
-Iris (150 x 4) and Swiss rolls of 2,000 and 10,000 points, one thread, the least of nine fits after two. The method itself is
-what its ``_embed_with`` computes, for PCA scikit-learn's fit and transform, without the search for short circuits and
-the comparison with paths along the data. All else is overhead: checks of parameters, input and result.
+Iris (150 x 4) and Swiss rolls of 2,000 and 10,000 points, one thread, the least of nine fits after two. The method
+itself is what its ``_embed_with`` computes, for PCA scikit-learn's fit and transform, without the search for short
+circuits and the comparison with paths along the data. All else is overhead: checks of parameters, input and result.
 """
 
 from __future__ import annotations

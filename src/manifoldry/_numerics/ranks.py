@@ -133,14 +133,13 @@ def ranks_of(distances: FloatArray, targets: IntArray) -> IntArray:
     values = np.take_along_axis(distances, targets, axis=1)
     # Columns beyond the farthest target precede none of them; in large sets few remain.
     columns = np.flatnonzero((distances <= values.max(axis=1)[:, None]).any(axis=0))
-    distances = np.take(distances, columns, axis=1)
-    ordered = np.sort(distances, axis=1)
-    ranks = 1 + np.array([row.searchsorted(each) for row, each in zip(ordered, values, strict=True)]).reshape(
-        targets.shape
-    )
+    ordered = np.take(distances, columns, axis=1)
+    ordered.sort(axis=1)
+    positions = [row.searchsorted(entries) for row, entries in zip(ordered, values, strict=True)]
+    ranks = 1 + np.array(positions, dtype=np.int64).reshape(targets.shape)
     following = np.take_along_axis(ordered, np.minimum(ranks, len(columns) - 1), axis=1)
     for i, a in zip(*np.nonzero((following == values) & (ranks < len(columns))), strict=True):  # equal distances
-        ranks[i, a] += np.count_nonzero((distances[i] == values[i, a]) & (columns < targets[i, a]))
+        ranks[i, a] += np.count_nonzero(distances[i, : targets[i, a]] == values[i, a])
     return ranks
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from manifoldry._core import check
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.ranks import Measure, Sizes, neighborhood_sizes
 from manifoldry.evaluation._docs import SHARED_TEXTS, documented
 from manifoldry.graph._pairwise import as_pair, chunk_rows, distance_rows, distances_without_self, sample_rows
@@ -69,7 +69,7 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
         rows = np.arange(lo, hi)
         order = sorted_ranks(distances_without_self(in_x, rows))[0]
         ranks = sorted_ranks(distances_without_self(in_y, rows))[1]
-        return (offsets + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
+        return (offsets + values_along(ranks, order) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
     tasks = run.ranges(n, chunk_rows(n, X.shape[1]))
@@ -243,23 +243,32 @@ def _at(curve: FloatArray, n_neighbors: Sizes | None) -> Measure:
 
 def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the others of each row (b, n - 1) by (distance, column), and all ranks (b, n), n for the point itself."""
-    order = np.argsort(distances, axis=1)
-    ascending = np.take_along_axis(distances, order, axis=1)
-    # The quick sort is several times as fast as the stable one, which only equal distances would need.
-    follows = np.pad(ascending[:, 1:] == ascending[:, :-1], ((0, 0), (1, 0)))
-    equal = follows.copy()
-    equal[:, :-1] |= follows[:, 1:]
-    if (tied := np.flatnonzero(equal)).size:
-        columns, runs = order.ravel(), np.cumsum(~follows.ravel()[tied])
-        columns[tied] = columns[tied][np.lexsort((columns[tied], runs))]
+    b, n = distances.shape
+    # The bits of distances (with -0.0 as 0.0) ascend like them. Sorting them with the column in place of the last bits is
+    # three times as fast as sorting indices, and orders equal distances by column.
+    last_bits = (1 << (n - 1).bit_length()) - 1
+    keys = ((distances + 0.0).view(np.int64) & ~last_bits) | np.arange(n)
+    keys.sort(axis=1)
+    order = keys & last_bits
+    ascending = values_along(distances, order)
+    if (ascending[:, 1:] < ascending[:, :-1]).any():  # distances that differ only in the replaced bits
+        starts = np.diff(keys & ~last_bits, axis=1, prepend=-1).ravel() != 0
+        tied = np.flatnonzero(~(starts & np.append(starts[1:], True)))
+        columns, runs = order.ravel(), np.cumsum(starts[tied])
+        columns[tied] = columns[tied][np.lexsort((columns[tied], ascending.ravel()[tied], runs))]
     ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1), axis=1)
+    ranks.ravel()[(order + n * np.arange(b)[:, None]).ravel()] = np.tile(np.arange(1, n + 1), b)
     return order[:, :-1], ranks
+
+
+def values_along(table: Array, columns: IntArray) -> Array:
+    """Return the entries of each row (b, n) in these columns (b, k); four times as fast as `numpy.take_along_axis`."""
+    return np.take(table, columns + table.shape[1] * np.arange(len(table))[:, None])
 
 
 def worst_ranks(order_x: IntArray, ranks_y: IntArray) -> IntArray:
     """Return the larger of the ranks in X and in Y of all other points (b, n - 1): the K from which both contain it."""
-    return np.maximum(np.arange(1, order_x.shape[1] + 1), np.take_along_axis(ranks_y, order_x, axis=1))
+    return np.maximum(np.arange(1, order_x.shape[1] + 1), values_along(ranks_y, order_x))
 
 
 def rank_counts(worst: IntArray, n: int) -> IntArray:

@@ -8,10 +8,10 @@ from sklearn.manifold import Isomap
 
 from helpers import distances_by_differences
 from manifoldry import metrics
-from manifoldry._numerics.ranks import rank_measures
+from manifoldry._numerics.ranks import rank_measures, sorted_ranks
 from manifoldry.evaluation._metrics import _coranking as coranking
 from manifoldry.evaluation._metrics import _coranking as full_ranks
-from manifoldry.evaluation._metrics._coranking import sorted_ranks, worst_ranks
+from manifoldry.evaluation._metrics._coranking import worst_ranks
 from manifoldry.graph._pairwise import sample_rows
 
 ROUNDING = 1e-12  # sums of at most 4000 terms of size 1, then divided to at most 1: 4000 eps = 9e-13

@@ -9,8 +9,8 @@ import numpy as np
 
 from manifoldry._core import check
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry._numerics.ranks import Measure, Sizes, neighborhood_sizes
+from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._numerics.ranks import Measure, Sizes, neighborhood_sizes, sorted_ranks, values_along
 from manifoldry.evaluation._docs import SHARED_TEXTS, documented
 from manifoldry.graph._pairwise import as_pair, chunk_rows, distance_rows, distances_without_self, sample_rows
 
@@ -239,31 +239,6 @@ def _at(curve: FloatArray, n_neighbors: Sizes | None) -> Measure:
         return curve
     values = curve[neighborhood_sizes(n_neighbors, len(curve) + 1) - 1]
     return values if np.ndim(n_neighbors) else float(values[0])
-
-
-def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the others of each row (b, n - 1) by (distance, column), and all ranks (b, n), n for the point itself."""
-    b, n = distances.shape
-    # The bits of distances (with -0.0 as 0.0) ascend like them. Sorting them with the column in place of the last bits is
-    # three times as fast as sorting indices, and orders equal distances by column.
-    last_bits = (1 << (n - 1).bit_length()) - 1
-    keys = ((distances + 0.0).view(np.int64) & ~last_bits) | np.arange(n)
-    keys.sort(axis=1)
-    order = keys & last_bits
-    ascending = values_along(distances, order)
-    if (ascending[:, 1:] < ascending[:, :-1]).any():  # distances that differ only in the replaced bits
-        starts = np.diff(keys & ~last_bits, axis=1, prepend=-1).ravel() != 0
-        tied = np.flatnonzero(~(starts & np.append(starts[1:], True)))
-        columns, runs = order.ravel(), np.cumsum(starts[tied])
-        columns[tied] = columns[tied][np.lexsort((columns[tied], ascending.ravel()[tied], runs))]
-    ranks = np.empty_like(order)
-    ranks.ravel()[(order + n * np.arange(b)[:, None]).ravel()] = np.tile(np.arange(1, n + 1), b)
-    return order[:, :-1], ranks
-
-
-def values_along(table: Array, columns: IntArray) -> Array:
-    """Return the entries of each row (b, n) in these columns (b, k); four times as fast as `numpy.take_along_axis`."""
-    return np.take(table, columns + table.shape[1] * np.arange(len(table))[:, None])
 
 
 def worst_ranks(order_x: IntArray, ranks_y: IntArray) -> IntArray:

@@ -25,6 +25,7 @@ from manifoldry.graph._pairwise import (
 )
 
 MAX_AUTO_NEIGHBORS = 15  # default number of neighbors
+MAX_KEY_BITS = 63  # bits of a non-negative integer
 Sizes = int | Sequence[int] | IntArray
 """One neighborhood size, or several at once."""
 Measure = float | FloatArray
@@ -140,20 +141,33 @@ def ranks_of(distances: FloatArray, targets: IntArray) -> IntArray:
 def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the others of each row (b, n - 1) by (distance, column), and all ranks (b, n), n for the point itself."""
     b, n = distances.shape
-    # The bits of distances (with -0.0 as 0.0) ascend like them. Sorted with the column in place of the last bits, equal
-    # distances are ordered by column, in a third of the time of sorting indices.
-    last_bits = (1 << (n - 1).bit_length()) - 1
-    keys = ((distances + 0.0).view(np.int64) & ~last_bits) | np.arange(n)
+    columns, starts = np.arange(n), n * np.arange(b)[:, None]
+    width = (n - 1).bit_length()
+    last_bits = (1 << width) - 1
+    bits = (distances + 0.0).view(np.int64)  # -0.0 is 0.0
+    # The bits of distances ascend like them. Sorted with the column in place of the last bits, equal distances are
+    # ordered by column, in a third of the time of sorting indices. Work is done in place: new arrays cost more.
+    keys = bits & ~last_bits
+    keys |= columns
     keys.sort(axis=1)
     order = keys & last_bits
-    ascending = values_along(distances, order)
+    ascending = np.take(bits, order + starts)
     if (ascending[:, 1:] < ascending[:, :-1]).any():  # distances that differ only in the replaced bits
-        starts = np.diff(keys & ~last_bits, axis=1, prepend=-1).ravel() != 0
-        tied = np.flatnonzero(~(starts & np.append(starts[1:], True)))
-        columns, runs = order.ravel(), np.cumsum(starts[tied])
-        columns[tied] = columns[tied][np.lexsort((columns[tied], ascending.ravel()[tied], runs))]
+        if 3 * width > MAX_KEY_BITS:
+            order = np.argsort(bits, axis=1, kind="stable")
+        else:
+            keys >>= width
+            runs = np.zeros_like(keys)
+            np.cumsum(keys[:, 1:] != keys[:, :-1], axis=1, out=runs[:, 1:])
+            runs <<= width
+            ascending &= last_bits
+            runs |= ascending
+            runs <<= width
+            runs |= order
+            runs.sort(axis=1)
+            np.bitwise_and(runs, last_bits, out=order)
     ranks = np.empty_like(order)
-    ranks.ravel()[(order + n * np.arange(b)[:, None]).ravel()] = np.tile(np.arange(1, n + 1), b)
+    ranks.ravel()[order + starts] = columns + 1
     return order[:, :-1], ranks
 
 

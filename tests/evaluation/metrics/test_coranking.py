@@ -8,6 +8,7 @@ from sklearn.manifold import Isomap
 
 from helpers import distances_by_differences
 from manifoldry import metrics
+from manifoldry._numerics import ranks as ranks_module
 from manifoldry._numerics.ranks import rank_measures, sorted_ranks
 from manifoldry.evaluation._metrics import _coranking as coranking
 from manifoldry.evaluation._metrics import _coranking as full_ranks
@@ -140,8 +141,10 @@ def test_a_reversed_order_is_worse_than_chance():
     assert areas[0] == pytest.approx(full_ranks.auc_of_r(full_ranks.r_of_q(q)), abs=ROUNDING)
 
 
-def test_ranks_are_by_distance_and_column():
+@pytest.mark.parametrize("bits", [63, 29])
+def test_ranks_are_by_distance_and_column(bits, monkeypatch):
     """Also of distances that are equal, that differ in the last bits only, or that are zeros of either sign."""
+    monkeypatch.setattr(ranks_module, "MAX_KEY_BITS", bits)  # 29: as for millions of columns
     rng = np.random.default_rng(8)
     near = 1.0 + np.finfo(float).eps * rng.integers(6, size=(9, 700))
     D = np.concatenate([rng.uniform(size=(9, 700)), rng.integers(5, size=(9, 700)), near, near * (near > near.mean())])

@@ -182,6 +182,9 @@ class Run:
         the tasks call BLAS, which is limited to one thread for any ``n_jobs``. With ``stoppable=True`` progress is
         reported (from the calling thread) and no task is started once the callback has asked to stop.
         """
+        if len(tasks) == 1 and not stoppable:
+            with one_blas_thread() if blas else nullcontext():
+                return [work(*tasks[0])]
         results: list[Any] = [None] * len(tasks)
         began = time.perf_counter()
         reported = False
@@ -206,9 +209,7 @@ class Run:
         try:
             drain(report=True)
         finally:
-            while not queue.empty():  # only after an error here: the helpers must not start further tasks
-                with suppress(Empty):
-                    queue.get_nowait()
+            _clear(queue)  # only after an error here: the helpers must not start further tasks
             # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
             errors = [helper.exception() for helper in helpers if not helper.cancel()]
         for error in errors:
@@ -217,6 +218,24 @@ class Run:
         if stoppable and tasks and not reported and not self.stopped:  # the helpers were faster than the calling thread
             self.step(len(tasks), len(tasks))
         return results
+
+    def team(self, loop: Callable[..., None], *args: Any) -> None:
+        """Call the compiled ``loop(tickets, *args)`` on up to ``n_jobs`` threads, which share its blocks by tickets.
+
+        See `manifoldry._core.team`. Between two calls of `step` a loop may run many iterations, each of several phases.
+        """
+        from manifoldry._core.team import FAILED, new_tickets
+
+        tickets = new_tickets()
+
+        def enter() -> None:
+            try:
+                loop(tickets, *args)
+            except BaseException:
+                tickets[FAILED] = 1  # the others must not wait for a block that will never be done
+                raise
+
+        self.map(enter, [()] * self.n_jobs)
 
     def _task_done(self, done: int, total: int, as_step: bool, began: float) -> None:
         """Report a task of `map`: as a step, or only as a line of ``verbose`` if the map takes long."""
@@ -229,6 +248,20 @@ class Run:
         """Split ``range(n)`` into ranges of ``grain`` rows, independent of ``n_jobs``."""
         grain = max(1, grain)
         return [(lo, min(lo + grain, n)) for lo in range(0, n, grain)]
+
+    def shares(self, n: int, grain: int) -> list[tuple[int, int]]:
+        """Split ``range(n)`` into few ranges of at least ``grain`` rows, for loops whose rows own their results.
+
+        Any split gives them the same result. Every task costs turns at the interpreter's lock, for which many threads
+        queue, so there are four per thread: enough to even out a thread that is held up.
+        """
+        return self.ranges(n, max(grain, -(-n // (4 * self.n_jobs))))
+
+
+def _clear(queue: SimpleQueue[int]) -> None:
+    while not queue.empty():
+        with suppress(Empty):
+            queue.get_nowait()
 
 
 def duration(seconds: float) -> str:

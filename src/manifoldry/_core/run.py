@@ -165,8 +165,8 @@ class Run:
         text = f"{what} would take about {duration(seconds)}"
         if self.callback is None and not self.verbose:
             raise ValueError(
-                f"{text}: {instead}, or fit a sample of the rows. verbose=True also allows the fit and shows its progress; "
-                "so does a callback, which can end an iteration with the result reached: "
+                f"{text}: {instead}, or fit a sample of the rows. verbose=True also allows the fit and shows its "
+                "progress; so does a callback, which can end an iteration with the result reached: "
                 "callback=lambda progress: progress.seconds > 3600."
             )
         if self.verbose:

@@ -8,11 +8,10 @@ from sklearn.manifold import Isomap
 
 from helpers import distances_by_differences
 from manifoldry import metrics
-from manifoldry._numerics import ranks as ranks_module
-from manifoldry._numerics.ranks import rank_measures, sorted_ranks
+from manifoldry._numerics.ranks import rank_measures
 from manifoldry.evaluation._metrics import _coranking as coranking
 from manifoldry.evaluation._metrics import _coranking as full_ranks
-from manifoldry.evaluation._metrics._coranking import worst_ranks
+from manifoldry.evaluation._metrics._coranking import sorted_ranks, worst_ranks
 from manifoldry.graph._pairwise import sample_rows
 
 ROUNDING = 1e-12  # sums of at most 4000 terms of size 1, then divided to at most 1: 4000 eps = 9e-13
@@ -144,7 +143,7 @@ def test_a_reversed_order_is_worse_than_chance():
 @pytest.mark.parametrize("bits", [63, 29])
 def test_ranks_are_by_distance_and_column(bits, monkeypatch):
     """Also of distances that are equal, that differ in the last bits only, or that are zeros of either sign."""
-    monkeypatch.setattr(ranks_module, "MAX_KEY_BITS", bits)  # 29: as for millions of columns
+    monkeypatch.setattr(coranking, "MAX_KEY_BITS", bits)  # 29: as for millions of columns
     rng = np.random.default_rng(8)
     near = 1.0 + np.finfo(float).eps * rng.integers(6, size=(9, 700))
     D = np.concatenate([rng.uniform(size=(9, 700)), rng.integers(5, size=(9, 700)), near, near * (near > near.mean())])

@@ -14,8 +14,8 @@ from scipy.stats import rankdata
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of, relative_error, sorted_ranks
-from manifoldry.evaluation._metrics._coranking import auc_rows, worst_ranks
+from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of, relative_error
+from manifoldry.evaluation._metrics._coranking import auc_rows, sorted_ranks, worst_ranks
 from manifoldry.evaluation._metrics._distances import (
     pair_sums,
     pilot_scale,

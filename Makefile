@@ -61,7 +61,7 @@ lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest 
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
 
-bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; and real data: real; ARGS: --quick
+bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets

@@ -503,9 +503,9 @@ def test_a_long_stage_tells_how_far_it_is_about_once_a_second(capsys, monkeypatc
             run.step(step, 40, "divergence 1.5")
     assert capsys.readouterr().err.splitlines() == [
         "[manifoldry] descent ...",
-        "[manifoldry] descent: 10 of 40, divergence 1.5",
-        "[manifoldry] descent: 20 of 40, divergence 1.5",
-        "[manifoldry] descent: 30 of 40, divergence 1.5",
+        "[manifoldry] descent: 10 of 40, about 3 s left, divergence 1.5",
+        "[manifoldry] descent: 20 of 40, about 2 s left, divergence 1.5",
+        "[manifoldry] descent: 30 of 40, about 1 s left, divergence 1.5",
         "[manifoldry] descent: 40 of 40, divergence 1.5",
         "[manifoldry] descent: 4.00 s",
     ]
@@ -524,7 +524,7 @@ def test_tasks_that_take_long_tell_how_far_they_are_and_short_ones_are_silent(ca
         run.map(work, [(0.25,)] * 3)
     assert capsys.readouterr().err.splitlines() == [
         "[manifoldry] geodesics ...",
-        "[manifoldry] geodesics: 2 of 4",
+        "[manifoldry] geodesics: 2 of 4, about 2 s left",
         "[manifoldry] geodesics: 4 of 4",
         "[manifoldry] geodesics: 3.75 s",
     ]

@@ -12,6 +12,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from manifoldry._core.team import TICKETS
+
 LINES_PER_OCTAVE_BITS = 7
 MIN_OCTAVE, MAX_OCTAVE = -26, 16  # octaves of squared distance that the tables cover; others are clipped to them
 DROPPED_BITS = 23 - LINES_PER_OCTAVE_BITS
@@ -24,11 +26,13 @@ ZERO = np.float32(0.0)
 U32, U64 = np.uint32, np.uint64
 
 EDGES = "int64[::1], int32[::1], uint32[::1]"
-SAMPLING = "UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64"
 LAYOUTS = "float32[:, ::1], float32[:, ::1]"
-"""Signatures of the sweeps: symmetric edges in rows, tables and random numbers, layouts before and after."""
+TABLES = "UniTuple(float32[:, ::1], 2)"
+SWEEPS = f"void({TICKETS}, {EDGES}, {LAYOUTS}, {TABLES}, int64, float32[::1], uint32, uint64[::1], int64)"
+"""Signatures: symmetric edges in rows, two layouts, tables of the gradients, and many sweeps."""
 
 inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
+compiled = nb.njit(nogil=True, fastmath={"contract"})
 
 
 def knots():  # type: ignore[no-untyped-def]

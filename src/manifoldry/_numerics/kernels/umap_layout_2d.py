@@ -1,12 +1,13 @@
-"""One sweep of UMAP's stochastic descent over a layout in the plane."""
+"""Sweeps of UMAP's stochastic descent over a layout in the plane."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from manifoldry._core.kernel import kernel
+from manifoldry._core.team import draw, finish, ready
 from manifoldry._numerics.kernels import negative_sampling as sampling
-from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SAMPLING, U32, U64, ZERO
+from manifoldry._numerics.kernels.negative_sampling import SWEEPS, U32, U64, ZERO
 
 
 @sampling.inlined
@@ -32,7 +33,7 @@ def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[
     return x + step * sum_x, y + step * sum_y, h
 
 
-@kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
+@sampling.compiled
 def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """As `move_rows` in the plane, with four rows interleaved to hide memory latency."""
     attraction, repulsion = tables
@@ -66,3 +67,20 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
             xd, yd, state_d = _repel(Y, repulsion, xd, yd, U32(d), state_d, n_samples, step_d)
         moved[a, 0], moved[a, 1], moved[b, 0], moved[b, 1] = xa, ya, xb, yb
         moved[c, 0], moved[c, 1], moved[d, 0], moved[d, 1] = xc, yc, xd, yd
+
+
+@kernel(SWEEPS, fastmath={"contract"})
+def sweep_2d(  # type: ignore[no-untyped-def]
+    tickets, indptr, indices, rates, Y, other, tables, n_negative, steps, sweep, seeds, n_rows
+):
+    """As `sweep_all` in the plane."""
+    n_blocks = -(-len(Y) // n_rows)
+    while True:
+        t, block = divmod(draw(tickets), n_blocks)
+        if t >= len(steps) or not ready(tickets, t * n_blocks):
+            return
+        before, after = (Y, other) if t % 2 == 0 else (other, Y)
+        lo, hi = block * n_rows, min((block + 1) * n_rows, len(Y))
+        edges = indptr, indices, rates
+        move_rows_2d(*edges, before, after, tables, n_negative, steps[t], U32(sweep + U32(t)), seeds[t], lo, hi)
+        finish(tickets)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.eigen.davidson import ChebyshevInverse, Ritz, Tolerance, davidson
-from manifoldry._numerics.eigen.pencil import Pencil, column_space
+from manifoldry._numerics.eigen.pencil import Pencil, column_space, product
 
 MAX_AGGREGATES = 1500
 """Maximum order of the coarse matrix, whose dense factor then takes 0.03 s; more aggregates are joined in pairs."""
@@ -44,7 +44,7 @@ def two_level(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Ru
     width = max(k + N_GUARD_VECTORS, MIN_WIDTH)
     if 2 * width > len(levels.coarse) - pencil.known.shape[1]:
         return None
-    start = Ritz(np.zeros(width), levels.start(pencil, width), np.full(width, np.inf), levels.smoother.upper)
+    start = Ritz(np.zeros(width), levels.start(pencil, k, width), np.full(width, np.inf), levels.smoother.upper)
     return davidson(pencil, start, k, levels.inverse, MAX_CYCLES, tolerance, run)
 
 
@@ -76,7 +76,7 @@ class _Levels:
         factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True)
         return cls(H, P, coarse, factor, ChebyshevInverse(None, rows, slice(None), upper, degree, run))
 
-    def start(self, pencil: Pencil, width: int) -> FloatArray:
+    def start(self, pencil: Pencil, k: int, width: int) -> FloatArray:
         """Return the lowest vectors of the coarse matrix, except the known ones, smoothed as vectors of H."""
         known, order = column_space(self.P.T @ pencil.known), len(self.coarse)
         if order <= MAX_LAPACK_ORDER:
@@ -86,19 +86,17 @@ class _Levels:
         block = np.random.Generator(np.random.Philox(key=3)).standard_normal((order, width))
         rough = Ritz(np.zeros(width), block, np.full(width, np.inf), self.smoother.upper)
         solve = partial(scipy.linalg.cho_solve, self.factor)
-        found = davidson(
-            coarse, rough, width, solve, MAX_COARSE_STEPS, Tolerance.of(COARSE_TOL, coarse.eps), pencil.run
-        )
+        found = davidson(coarse, rough, k, solve, MAX_COARSE_STEPS, Tolerance.of(COARSE_TOL, coarse.eps), pencil.run)
         return self._smoothed(found.vectors)
 
     def inverse(self, R: FloatArray) -> FloatArray:
         """Return approximately H^-1 R: the coarse correction, then the smoother."""
         Z = self.P @ scipy.linalg.cho_solve(self.factor, self.P.T @ R)
-        return Z + self._smooth(R - self.H @ Z)
+        return Z + self._smooth(R - product(self.H, Z, self.smoother.run))
 
     def _smoothed(self, vectors: FloatArray) -> FloatArray:
         X = self.P @ vectors
-        return X - self._smooth(self.H @ X)
+        return X - self._smooth(product(self.H, X, self.smoother.run))
 
     def _smooth(self, R: FloatArray) -> FloatArray:
         return self.smoother(R) * np.linalg.norm(R, axis=0)  # the smoother scales its columns to length 1

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.eigen.davidson import ChebyshevInverse, Ritz, Tolerance, davidson
+from manifoldry._numerics.eigen.davidson import ChebyshevInverse, Ritz, Tolerance, davidson, rayleigh_ritz
 from manifoldry._numerics.eigen.pencil import Pencil, column_space, product
 
 MAX_AGGREGATES = 1500
@@ -24,8 +24,9 @@ MIN_WIDTH, N_GUARD_VECTORS = 8, 2
 MAX_CYCLES = 60  # graph Laplacians took 0 to 1 cycles to residuals of 1e-3, and 9 to 15 to 1e-9
 RELATIVE_SHIFT = 1e-12  # of the norm: makes the singular coarse matrix of a Laplacian definite
 MAX_LAPACK_ORDER = 400  # maximum order of a coarse matrix for LAPACK
-COARSE_TOL, MAX_COARSE_STEPS = 1e-9, 12
-"""Residual of the coarse vectors relative to the norm, below the eigenvalues of long thin curves, and most steps."""
+COARSE_TOL, MAX_COARSE_STEPS = 1e-9, 4
+"""Residual of the coarse vectors relative to the norm, below the eigenvalues of long curves, and maximum steps with the
+exact inverse: more changed no vector by more than the aggregates themselves do."""
 
 
 def two_level(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
@@ -45,7 +46,10 @@ def two_level(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Ru
     if 2 * width > len(levels.coarse) - pencil.known.shape[1]:
         return None
     start = Ritz(np.zeros(width), levels.start(pencil, k, width), np.full(width, np.inf), levels.smoother.upper)
-    return davidson(pencil, start, k, levels.inverse, MAX_CYCLES, tolerance, run)
+    ritz = rayleigh_ritz(pencil, start, settled=True)
+    if ritz.error(k) <= ritz.needed(k, tolerance):
+        return ritz
+    return davidson(pencil, ritz, k, levels.inverse, MAX_CYCLES, tolerance, run)
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ class _Levels:
         coarse = np.zeros((count, count))
         add_coarse(*rows[:2], H.data, weights, label, coarse)
         upper = float((abs(H) @ flat / flat).max())  # at least the largest eigenvalue, because flat is positive
-        shifted = coarse + RELATIVE_SHIFT * upper * np.eye(count)
-        factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True)
+        shifted = coarse.copy()
+        shifted.flat[:: count + 1] += RELATIVE_SHIFT * upper
+        factor = scipy.linalg.cho_factor(shifted.T, lower=True, overwrite_a=True)  # in place, in LAPACK's order
         return cls(H, P, coarse, factor, ChebyshevInverse(None, rows, slice(None), upper, degree, run))
 
     def start(self, pencil: Pencil, k: int, width: int) -> FloatArray:

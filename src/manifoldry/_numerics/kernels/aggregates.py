@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from manifoldry._core.kernel import kernel
 
 
@@ -24,17 +26,19 @@ def aggregate(indptr, indices, data, label):  # type: ignore[no-untyped-def]
             for e in range(indptr[i], indptr[i + 1]):
                 label[indices[e]] = count
             count += 1
+    totals = np.zeros(count)
     for i in range(n):
         if label[i] < 0:
-            best, largest = -1, -1.0
+            best = -1
+            for e in range(indptr[i], indptr[i + 1]):
+                if label[indices[e]] >= 0:
+                    totals[label[indices[e]]] += abs(data[e])
             for e in range(indptr[i], indptr[i + 1]):
                 near = label[indices[e]]
-                if near >= 0 and near != best:
-                    total = 0.0
-                    for f in range(indptr[i], indptr[i + 1]):
-                        total += abs(data[f]) if label[indices[f]] == near else 0.0
-                    if total > largest:
-                        best, largest = near, total
+                if near >= 0 and (best < 0 or totals[near] > totals[best]):
+                    best = near
+            for e in range(indptr[i], indptr[i + 1]):
+                totals[max(label[indices[e]], 0)] = 0.0
             label[i] = -2 - best  # not yet seen by the rows that follow
     for i in range(n):
         label[i] = label[i] if label[i] >= 0 else -2 - label[i]

@@ -83,16 +83,22 @@ def next_state(h):  # type: ignore[no-untyped-def]
 
 @inlined
 def sample_edges(indices, rates, begin, end, sweep, bits, sampled):  # type: ignore[no-untyped-def]
-    """List the other ends of the edges begin..end that this sweep samples, in a random rotation; return how many."""
-    middle = begin + np.int64(((bits >> U64(32)) * U64(end - begin)) >> U64(32))
-    count = U64(0)
-    for e in range(U64(middle), U64(end)):
+    """List the other ends of the edges begin..end that this sweep samples; return how many, and a random first one."""
+    middle = U64(begin) + (((bits >> U64(32)) * U64(end - begin)) >> U64(32))
+    count, first = U64(0), U64(0)
+    for e in range(U64(begin), U64(end)):
         sampled[count] = indices[e]
-        count += U64(U32(rates[e] * sweep) < rates[e])
-    for e in range(U64(begin), U64(middle)):
-        sampled[count] = indices[e]
-        count += U64(U32(rates[e] * sweep) < rates[e])
-    return count
+        due = U64(U32(rates[e] * sweep) < rates[e])
+        count += due
+        first += due if e < middle else U64(0)
+    return count, first
+
+
+@inlined
+def in_turn(sample, first, count):  # type: ignore[no-untyped-def]
+    """Return the place in the list of a sample, when they are taken in turn from the first one on."""
+    place = U64(sample) + first
+    return place - count if place >= count else place
 
 
 @inlined

@@ -11,13 +11,14 @@ from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SWEEP
 
 
 @sampling.inlined
-def _move(position, Y, tables, sampled, count, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
+def _move(position, Y, tables, samples, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
     """Move ``position``, of any dimension, along its sampled edges and away from its negative samples."""
     attraction, repulsion = tables
     gap, total = work
+    sampled, count, first = samples
     n_dims = len(position)
     for v in range(count):
-        j = sampled[v]
+        j = sampled[sampling.in_turn(v, first, count)]
         square = ZERO
         for c in range(n_dims):
             gap[c] = Y[j, c] - position[c]
@@ -51,10 +52,11 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep,
     work = np.empty((2, Y.shape[1]), dtype=np.float32)
     for i in range(lo, hi):
         bits = sampling.mix(seed ^ U64(i))
-        count = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
+        count, first = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
+        samples = sampled, count, first
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
-        _move(moved[i], Y, tables, sampled, count, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
+        _move(moved[i], Y, tables, samples, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
 
 
 @kernel(SWEEPS, fastmath={"contract"})
@@ -89,7 +91,18 @@ def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, s
     for i in range(lo, hi):
         for t in range(len(seeds)):
             bits = sampling.mix(seeds[t])
-            count = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], U32(sweep + U32(t)), bits, sampled)
+            number = U32(sweep + U32(t))
+            count, first = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], number, bits, sampled)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
             state = U32(bits) | U32(1)
-            _move(positions[i], Y, tables, sampled, count, no_index, state, n_negative, length, (work[0], work[1]))
+            _move(
+                positions[i],
+                Y,
+                tables,
+                (sampled, count, first),
+                no_index,
+                state,
+                n_negative,
+                length,
+                (work[0], work[1]),
+            )

@@ -46,10 +46,10 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
         # Beyond the end the last row is repeated, with the same result.
         a, b, c, d = U64(i), U64(min(i + 1, hi - 1)), U64(min(i + 2, hi - 1)), U64(min(i + 3, hi - 1))
         g, h, k, m = sampling.mix(seed ^ a), sampling.mix(seed ^ b), sampling.mix(seed ^ c), sampling.mix(seed ^ d)
-        n_a = sampling.sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)
-        n_b = sampling.sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
-        n_c = sampling.sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
-        n_d = sampling.sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
+        n_a, first_a = sampling.sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)
+        n_b, first_b = sampling.sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
+        n_c, first_c = sampling.sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
+        n_d, first_d = sampling.sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
         state_a, state_b, state_c, state_d = U32(g) | U32(1), U32(h) | U32(1), U32(k) | U32(1), U32(m) | U32(1)
         xa, ya, xb, yb = Y[a, 0], Y[a, 1], Y[b, 0], Y[b, 1]
         xc, yc, xd, yd = Y[c, 0], Y[c, 1], Y[d, 0], Y[d, 1]
@@ -57,10 +57,10 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
             n_samples = sampling.n_negative_samples(n_negative, v)
             step_a, step_b = step if v < n_a else ZERO, step if v < n_b else ZERO
             step_c, step_d = step if v < n_c else ZERO, step if v < n_d else ZERO
-            xa, ya = _attract(Y, attraction, xa, ya, to_a[v], step_a)
-            xb, yb = _attract(Y, attraction, xb, yb, to_b[v], step_b)
-            xc, yc = _attract(Y, attraction, xc, yc, to_c[v], step_c)
-            xd, yd = _attract(Y, attraction, xd, yd, to_d[v], step_d)
+            xa, ya = _attract(Y, attraction, xa, ya, to_a[sampling.in_turn(v, first_a, n_a)], step_a)
+            xb, yb = _attract(Y, attraction, xb, yb, to_b[sampling.in_turn(v, first_b, n_b)], step_b)
+            xc, yc = _attract(Y, attraction, xc, yc, to_c[sampling.in_turn(v, first_c, n_c)], step_c)
+            xd, yd = _attract(Y, attraction, xd, yd, to_d[sampling.in_turn(v, first_d, n_d)], step_d)
             xa, ya, state_a = _repel(Y, repulsion, xa, ya, U32(a), state_a, n_samples, step_a)
             xb, yb, state_b = _repel(Y, repulsion, xb, yb, U32(b), state_b, n_samples, step_b)
             xc, yc, state_c = _repel(Y, repulsion, xc, yc, U32(c), state_c, n_samples, step_c)

@@ -20,7 +20,8 @@ ROWS_PER_BLOCK = 256
 EDGES_PER_CALL = 2**25  # edges times epochs in a compiled call, some tenths of a second: Ctrl-C waits for its end
 REPULSION_OFFSET = 1e-3  # added to squared distances in the repulsion, so that no gradient is infinite
 N_PARTNERS = 16  # Random partners of each point in the estimate of the objective
-N_SCALE_BLOCKS = 4  # Blocks of points at which the objective is estimated in the search for a scale
+N_OBJECTIVE_BLOCKS, N_SCALE_BLOCKS = 16, 4
+"""Blocks of points at which the objective is estimated, and at which it is in the search for a scale."""
 
 
 def _lines(s: FloatArray, values: FloatArray) -> FloatArray:
@@ -110,11 +111,11 @@ class NegativeSampling:
         how = self._tables, p.negative_sample_rate, np.repeat(lengths, 2).astype(np.float32), number, seeds
         self.run.team(sweep, *self._rows, Y, np.empty_like(Y), *how, ROWS_PER_BLOCK)
 
-    def objective(self, Y: FloatArray, n_blocks: int | None = None) -> float:
-        """Return the objective per point of all or ``n_blocks`` blocks of points, estimated from a few partners."""
+    def objective(self, Y: FloatArray, n_blocks: int = N_OBJECTIVE_BLOCKS) -> float:
+        """Return the objective per point, estimated at up to ``n_blocks`` blocks of points from a few partners."""
         indptr, indices, rates = self._rows
         blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
-        blocks = blocks[:: -(-len(blocks) // (n_blocks or len(blocks)))]
+        blocks = blocks[:: -(-len(blocks) // n_blocks)]
         points = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
         partners = self.run.rng("objective").integers(len(Y) - 1, size=(len(points), N_PARTNERS))
         partners += partners >= points[:, None]

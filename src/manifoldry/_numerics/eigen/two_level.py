@@ -22,7 +22,7 @@ SMOOTHING_DEGREE, DEGREE_GROWTH = 8, 2
 MIN_WIDTH, N_GUARD_VECTORS = 8, 2
 """Vectors in the block, as many as the compiled products take at once; additional vectors for many pairs."""
 MAX_CYCLES = 60  # graph Laplacians took 0 to 1 cycles to residuals of 1e-3, and 9 to 15 to 1e-9
-RELATIVE_SHIFT = 1e-12  # of the norm: makes the singular coarse matrix of a Laplacian definite
+COARSE_SHIFT = 1e-12  # of the norm: makes the singular coarse matrix of a Laplacian definite
 MAX_LAPACK_ORDER = 400  # maximum order of a coarse matrix for LAPACK
 COARSE_TOL, MAX_COARSE_STEPS = 1e-9, 4
 """Residual of the coarse vectors relative to the norm, below the eigenvalues of long curves, and maximum steps with the
@@ -77,7 +77,7 @@ class _Levels:
         add_coarse(*rows[:2], H.data, weights, label, coarse)
         upper = float((abs(H) @ flat / flat).max())  # at least the largest eigenvalue, because flat is positive
         shifted = coarse.copy()
-        shifted.flat[:: count + 1] += RELATIVE_SHIFT * upper
+        shifted.flat[:: count + 1] += COARSE_SHIFT * upper
         factor = scipy.linalg.cho_factor(shifted.T, lower=True, overwrite_a=True)  # in place, in LAPACK's order
         return cls(H, P, coarse, factor, ChebyshevInverse(None, rows, slice(None), upper, degree, run))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +17,8 @@ from manifoldry._numerics.extension.components import padded, side_by_side
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, build_atlas, voronoi_atlas
 from manifoldry._numerics.patches.charts import Charts
-from manifoldry._numerics.patches.cover import Cover, Membership, VoronoiCover, padded_lists
+from manifoldry._numerics.patches.cover import Cover, Membership, VoronoiCover, nearest_center, padded_lists
+from manifoldry._numerics.patches.loops import MIN_COMPILED_ROWS, PatchLoops
 from manifoldry._numerics.patches.overlaps import (
     AlignedPatches,
     Overlaps,
@@ -233,8 +236,8 @@ def _most_trusted(rows: FloatArray, layouts: list[PatchLayout], run: Run, gain: 
     return layouts[most_trustworthy(rows, [layout.unfolded.coordinates for layout in layouts], run, gain=gain)]
 
 
-ChartedRows = tuple[Membership, FloatArray]
-"""The patches of some rows, and the coordinates (M, r) of the entries in their charts."""
+PlaceRows = Callable[[Stitched], tuple[FloatArray, FloatArray]]
+"""From stitched patches to the coordinates of some rows, and the disagreement of their images."""
 
 
 @dataclass(frozen=True)
@@ -244,41 +247,50 @@ class ChunkOverlaps:
     cover: Cover
     charts: Charts
     origin: FloatArray | float = 0.0  # subtracted from the rows before
+    compiled: bool = False  # whether Voronoi cells and curved charts of few columns use compiled loops
+
+    @classmethod
+    def of(cls, atlas: Atlas, origin: FloatArray, n_rows: int) -> ChunkOverlaps:
+        """Return the work of a pass over ``n_rows`` rows in all, which decide whether compiling pays."""
+        compiled = n_rows >= MIN_COMPILED_ROWS and PatchLoops.exist_for(atlas.cover, atlas.charts)
+        return cls(atlas.cover, atlas.charts, origin, compiled)
 
     def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
-        return find_overlaps(*self.chart(rows, run), self.charts.n_patches)
+        return self.chart(rows, run)[1]
 
-    def chart(self, rows: Array, run: Run) -> ChartedRows:
-        """Return rows in the charts of their patches."""
+    def chart(self, rows: Array, run: Run) -> tuple[PlaceRows, Overlaps]:
+        """Return a function that maps these rows by stitched patches, and the overlaps."""
         rows = dense(rows) - self.origin
+        if self.compiled:
+            loops = PatchLoops.of(self.cover, self.charts)
+            cells = nearest_center(rows, loops.centers, run)
+            return partial(loops.blend, rows, cells), loops.overlaps(rows, cells)
         members = self.cover.members(rows, run)
-        return members, self.charts.coordinates(rows, members, run)
+        f = self.charts.coordinates(rows, members, run)
+        return partial(_blend_members, members, f), find_overlaps(members, f, self.charts.n_patches)
 
 
-def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[ChartedRows], Overlaps]:
-    """Return all points, in chunks, in the charts of an atlas about the ``origin``, and the overlaps.
+def _blend_members(members: Membership, f: FloatArray, stitched: Stitched) -> tuple[FloatArray, FloatArray]:
+    members, entries = at_home(members, stitched)
+    return blend(members, stitched.images(members.patches, f[entries]))
+
+
+def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[PlaceRows], Overlaps]:
+    """Return the functions that map the chunks of X by stitched patches, and the overlaps of all points.
 
     Chunks and the order of merging are those of chunked data, so that the overlaps are bit-identical to its.
     """
-    work = ChunkOverlaps(atlas.cover, atlas.charts, origin)
-
-    def block(lo: int, hi: int) -> tuple[ChartedRows, Overlaps]:
-        charted = work.chart(X[lo:hi], Run(run.seed, 1))
-        return charted, find_overlaps(*charted, atlas.charts.n_patches)
-
-    charted_blocks = run.map(block, run.ranges(len(X), rows_per_chunk(X.shape[1])), blas=True)
+    work = ChunkOverlaps.of(atlas, origin, len(X))
+    ranges = run.ranges(len(X), rows_per_chunk(X.shape[1]))
+    blocks = run.map(lambda lo, hi: work.chart(X[lo:hi], Run(run.seed, 1)), ranges, blas=True)
     total = TreeReduction(merged_overlaps)
-    for _, overlaps in charted_blocks:
+    for _, overlaps in blocks:
         total.add(overlaps)
-    return [charted for charted, _ in charted_blocks], total.total()
+    return [place for place, _ in blocks], total.total()
 
 
-def map_charted_points(charted: list[ChartedRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
+def map_charted_points(charted: list[PlaceRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates (n, r) of charted points, and the disagreement (n,) of their images."""
-
-    def map_chunk(members: Membership, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        members, entries = at_home(members, stitched)
-        return blend(members, stitched.images(members.patches, f[entries]))
-
-    coordinates, disagreement = zip(*run.map(map_chunk, charted), strict=True)
+    placed = run.map(lambda place: place(stitched), [(place,) for place in charted])
+    coordinates, disagreement = zip(*placed, strict=True)
     return np.concatenate(coordinates), np.concatenate(disagreement)

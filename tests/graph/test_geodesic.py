@@ -112,6 +112,33 @@ def test_one_start_at_a_time_or_many_abreast_is_the_same(make, lanes, kernels, m
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 1))[0], by_dijkstra(graph))
 
 
+@pytest.mark.parametrize(("ratio", "share"), [(0.0, 1.0), (0.5, 1.0), (1.5, 0.5), (1.5, 0.0)])
+@pytest.mark.parametrize("make", [*GRAPHS, lambda _: knn_graph(datasets.swiss_roll(600).X, 8)])
+def test_how_far_each_start_is_searched_by_itself_changes_no_bit(make, ratio, share, kernels, monkeypatch):
+    monkeypatch.setattr(geodesic, "NEAR_RATIO", ratio)
+    monkeypatch.setattr(geodesic, "MAX_NEAR_SHARE", share)
+    graph = make(8)
+    few = np.arange(0, graph.n_points, 9)  # more than the pivots, fewer than one point in eight
+    for sources in (None, few):
+        lengths = geodesic_lengths(graph, Run(0, 1), sources)[0]
+        np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
+
+
+@pytest.mark.parametrize("m", [0, 1, 8, 9, 16, 61])
+def test_groups_hold_every_position_once_and_a_central_one_in_the_middle(m):
+    positions = np.random.default_rng(m).random((m, 2))
+    if m:
+        positions[0] = np.inf
+    groups = geodesic._close_together(positions, 8)
+    assert sorted(np.concatenate([[], *groups])) == list(range(m))
+    assert len(groups) == -(-m // 8)
+    for group in groups:
+        rows = positions[group[np.isfinite(positions[group]).all(axis=1)]]
+        if len(rows) == len(group):
+            off = np.abs(rows - (rows.min(axis=0) + rows.max(axis=0)) / 2).max(axis=1)
+            assert off[len(group) // 2] == off.min()
+
+
 def test_a_larger_roll_beyond_scipys_share():
     graph = knn_graph(datasets.swiss_roll(1420).X, 8)
     assert graph.n_points**2 > geodesic.MAX_SCIPY_LENGTHS
@@ -262,8 +289,8 @@ def test_nearest_source_is_the_smallest_of_all_paths(make):
 def test_the_number_of_threads_changes_no_bit(kernels):
     graph = cloud(6, n=400)
     for sources in (None, np.arange(0, 400, 3), np.array([5, 350])):
-        one, two = (geodesic_lengths(graph, Run(0, n_jobs), sources)[0] for n_jobs in (1, 2))
-        assert one.tobytes() == two.tobytes()
+        one, *more = (geodesic_lengths(graph, Run(0, n_jobs), sources)[0] for n_jobs in (1, 2, 3, 7, 16))
+        assert all(one.tobytes() == other.tobytes() for other in more)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -286,7 +313,8 @@ def test_stopping_midway_keeps_what_was_finished(kernels):
     graph = cloud(10, n=300)
     run = Run(0, 1, callback=lambda progress: progress.done == 4)
     lengths, sources = geodesic_lengths(graph, run)
-    assert len(sources) == 5 * 32 or len(sources) == 4 * 32 + 12  # one that must be, four until stopped
+    # After 8 pivots: one block that must be, four until stopped, the smallest of 292 - 9 * 32 rows.
+    assert len(sources) in (8 + 5 * 32, 8 + 4 * 32 + 4)
     np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
 
 

@@ -203,7 +203,7 @@ class LandmarkIsomap(GeodesicMixin):
             chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
         lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
         embedding = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
-        return with_path_error(embedding, sample, run)
+        return with_path_error(embedding, sample, run, known=(lengths, landmarks))
 
 
 @register(

@@ -17,8 +17,9 @@ from manifoldry._numerics.semidefinite.newton import AugmentedLagrangian
 EPS = float(np.finfo(float).eps)
 PLACEMENT_SHIFTS = (1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
 """Shifts of the dual matrix of a placement, tried in turn, in units of the problem."""
-PLACEMENT_TOL, PLACEMENT_NOISE = 1e-8, 1e-14
-"""Gap of a placement that counts as proven, and the rounding of its quadratic form, relative to its scale."""
+PLACEMENT_TOL, PLACEMENT_NOISE = 1e-8, 1e-13
+"""Gap of a placement that counts as proven, and the rounding of its quadratic form, relative to its scale: the least
+shift by which the pivots of exact patches are proven is 1e-14 or 1e-13, depending on the processor."""
 COMPLEMENTARITY_TOL = 1e-3
 """Maximum product of multipliers and errors of distances, in units of a placement's scale and of the largest error."""
 STRETCH_NOISE = 1e-12  # rounding of a stretch and of its bound, relative

@@ -446,6 +446,8 @@ def descend(surface: ThinPlate, X: FloatArray, t: FloatArray, n_steps: int) -> F
     t, d = t.copy(), t.shape[1]
     active, damping = np.arange(len(t)), np.full(len(t), FIRST_DAMPING)
     values = np.square(X - surface.at(t)).sum(axis=1)
+    # Near the minimum a step changes less than rounding does, and it still makes the coordinates more accurate.
+    rounding = 4 * np.finfo(float).eps * np.square(X).sum(axis=1)
     for _ in range(n_steps):
         if not len(active):
             break
@@ -459,7 +461,7 @@ def descend(surface: ThinPlate, X: FloatArray, t: FloatArray, n_steps: int) -> F
         hessians = hessians + (damping[active] * sizes)[:, None, None] * np.eye(d)
         steps = np.linalg.solve(hessians, forces[:, :, None])[:, :, 0]
         trial = np.square(X[active] - surface.at(t[active] + steps)).sum(axis=1)
-        better = trial < values[active]
+        better = trial < values[active] + rounding[active]
         moved = active[better]
         t[moved] += steps[better]
         values[moved] = trial[better]

@@ -181,7 +181,7 @@ class NonlinearFactorAnalysis(DensityMixin, Embedder):
         p, volume = int(varies.sum()), float(np.log(model.scale[varies]).sum())
         height = float(fit.moments.log_density.sum())
         gain = 2 * (height - fit.linear) - np.log(n) * p * (m - 1 - model.basis.d)
-        least = int((model.noise[varies] <= self.min_variance).sum())
+        least = int((model.noise[varies] <= self.min_variance * (1 + 1e-9)).sum())  # units of the columns are rounded
         notes: dict[str, Any] = {
             "log_likelihood": height / n - volume,
             "linear_log_likelihood": fit.linear / n - volume,

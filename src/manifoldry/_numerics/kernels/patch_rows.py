@@ -1,4 +1,8 @@
-"""Rows in overlapping patches: the moments of the points that two patches share, and the mean of a point's images."""
+"""Rows in overlapping patches: the moments of the points that two patches share, and the mean of a point's images.
+
+The rows of one cell are processed in tiles, coordinate by coordinate. Slot 0 of a cell is its own patch, slot j + 1
+that of its j-th neighbor.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +11,81 @@ import numpy as np
 
 from manifoldry._core.kernel import kernel
 
+TILE = 128  # rows at a time: their coordinates fit into the cache of a core
 _matrix, _stack = "float64[:, ::1]", "float64[:, :, ::1]"
+_rows = f"{_matrix}, int64[::1], int64[::1]"
 _cells = f"{_matrix}, int32[:, ::1], {_stack}, {_matrix}, {_matrix}, boolean"
 _charts = f"{_matrix}, {_stack}, int32[:, ::1], {_stack}, boolean[::1]"
 
 
 @nb.njit
-def _patches_of(rows, i, cell, centers, neighbors, steps, squares, reach, even, excess, patches, slots, weights):  # type: ignore[no-untyped-def]
-    r"""Write the patches of row i, its own ``cell`` first, their slots and weights; return their number.
+def _patches_of(rows, order, lo, hi, cell, centers, steps, squares, reach, even, x, share, members, counts, weights):  # type: ignore[no-untyped-def]
+    r"""Load the rows ``order[lo:hi]`` of a cell as x (d, tile), and list those in the patch of each slot.
 
-    Slot 0 is the cell, slot j + 1 its j-th neighbor. With the offset a of the row from the center and the step s to a
-    neighbor, the squared distance grows by the ``excess`` :math:`|s|^2 - 2 a \cdot s`, up to the neighbor's ``reach``.
+    With the offset a of a row from the center and the step s to a neighbor, the squared distance grows by
+    :math:`|s|^2 - 2 a \cdot s`, which counts as a ``share`` of the neighbor's reach.
     """
-    width = neighbors.shape[1]
-    for j in range(width):
-        excess[j] = squares[cell, j]
-    for k in range(centers.shape[1]):
-        offset = 2 * (rows[i, k] - centers[cell, k])
-        for j in range(width):
-            excess[j] -= offset * steps[cell, k, j]
-    patches[0], slots[0], weights[0] = cell, 0, 1.0
-    count = 1
-    for j in range(width):
-        if excess[j] < reach[cell, j]:
-            rest = 1.0 if even else 1 - max(excess[j], 0.0) / reach[cell, j]
-            if rest * rest > 0:
-                patches[count], slots[count], weights[count] = neighbors[cell, j], j + 1, rest * rest
-                count += 1
-    return count
+    count = hi - lo
+    for t in range(count):
+        members[0, t], weights[0, t] = t, 1.0
+        for k in range(len(x)):
+            x[k, t] = rows[order[lo + t], k]
+    counts[0] = count
+    for j in range(steps.shape[1]):
+        counts[j + 1] = 0
+        if reach[cell, j] < 0:
+            continue  # the list of neighbors is padded
+        for t in range(count):
+            share[t] = squares[cell, j]
+        for k in range(len(x)):
+            center, step = centers[cell, k], 2 * steps[cell, j, k]
+            for t in range(count):
+                share[t] -= (x[k, t] - center) * step
+        inside = 0
+        for t in range(count):
+            share[t] = max(share[t] / reach[cell, j], 0.0)
+            members[j + 1, inside] = t
+            inside += share[t] < 1
+        for q in range(inside):
+            rest = 1 - share[members[j + 1, q]]
+            weights[j + 1, q] = 1.0 if even else rest * rest
+        counts[j + 1] = inside
 
 
 @nb.njit
-def _chart(rows, i, patch, means, frames, cubes, bends, curved, u, f, m):  # type: ignore[no-untyped-def]
-    """Write row i in the chart of a patch to ``f[m]``: tangent coordinates u and cubic terms of these."""
+def _chart(x, members, slot, count, patch, means, frames, cubes, bends, curved, y, u, f):  # type: ignore[no-untyped-def]
+    """Write the coordinates of a slot's members in the chart of a patch to f (r, tile): tangent and cubic terms."""
     width = len(u)
-    u[:] = 0.0
-    for k in range(means.shape[1]):
-        offset = rows[i, k] - means[patch, k]
-        for a in range(width):
-            u[a] += offset * frames[patch, k, a]
     for a in range(width):
-        f[m, a] = u[a]
-    if curved[patch]:
-        for t in range(len(cubes)):
-            term = u[cubes[t, 0]] * u[cubes[t, 1]] * u[cubes[t, 2]]
-            for a in range(width):
-                f[m, a] += term * bends[patch, t, a]
+        for q in range(count):
+            u[a, q] = 0.0
+    for k in range(len(x)):
+        mean = means[patch, k]
+        for q in range(count):
+            y[q] = x[k, members[slot, q]] - mean
+        for a in range(width):
+            frame = frames[patch, k, a]
+            for q in range(count):
+                u[a, q] += y[q] * frame
+    for a in range(width):
+        for q in range(count):
+            f[a, q] = u[a, q]
+    if not curved[patch]:
+        return
+    for c in range(len(cubes)):
+        for q in range(count):
+            y[q] = u[cubes[c, 0], q] * u[cubes[c, 1], q] * u[cubes[c, 2], q]
+        for a in range(width):
+            bend = bends[patch, c, a]
+            for q in range(count):
+                f[a, q] += y[q] * bend
 
 
-@kernel(f"void({_matrix}, int64[::1], {_cells}, {_charts}, int32[:, :, ::1], int64[::1], {_matrix}, {_stack})")
+@kernel(f"void({_rows}, {_cells}, {_charts}, int32[:, :, ::1], int64[::1], {_matrix}, {_stack})", error_model="numpy")
 def add_overlaps(  # type: ignore[no-untyped-def]
     rows,
-    cells,
+    order,
+    starts,
     centers,
     neighbors,
     steps,
@@ -71,7 +98,7 @@ def add_overlaps(  # type: ignore[no-untyped-def]
     bends,
     curved,
     pairs,
-    counts,
+    numbers,
     sums,
     products,
 ):
@@ -79,35 +106,48 @@ def add_overlaps(  # type: ignore[no-untyped-def]
 
     ``pairs`` (c, w + 1, w + 1) holds the overlap of two slots of a cell.
     """
-    width, most = frames.shape[2], neighbors.shape[1] + 1
-    patches, slots, weights = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    excess, u, f, both = np.empty(most), np.empty(width), np.empty((most, width)), np.empty(2 * width)
-    for i in range(len(rows)):
-        cell = cells[i]
-        count = _patches_of(
-            rows, i, cell, centers, neighbors, steps, squares, reach, even, excess, patches, slots, weights
-        )
-        if count == 1:
-            continue
-        for m in range(count):
-            _chart(rows, i, patches[m], means, frames, cubes, bends, curved, u, f, m)
-        for m in range(1, count):
-            for o in range(m):
-                first, second = (o, m) if patches[o] < patches[m] else (m, o)
-                pair = pairs[cell, slots[o], slots[m]]
-                for a in range(width):
-                    both[a], both[width + a] = f[first, a], f[second, a]
-                counts[pair] += 1
-                for a in range(2 * width):
-                    sums[pair, a] += both[a]
-                    for b in range(a + 1):
-                        products[pair, a, b] += both[a] * both[b]
+    width, n_slots = frames.shape[2], neighbors.shape[1] + 1
+    x, share, y, u = np.empty((rows.shape[1], TILE)), np.empty(TILE), np.empty(TILE), np.empty((width, TILE))
+    members, counts = np.empty((n_slots, TILE), np.int64), np.empty(n_slots, np.int64)
+    weights, f, both = np.empty((n_slots, TILE)), np.empty((n_slots, width, TILE)), np.empty(2 * width)
+    places = np.empty((TILE, n_slots), np.int64)  # of a row among the members of each slot
+    for cell in range(len(starts) - 1):
+        for lo in range(starts[cell], starts[cell + 1], TILE):
+            hi = min(lo + TILE, starts[cell + 1])
+            _patches_of(
+                rows, order, lo, hi, cell, centers, steps, squares, reach, even, x, share, members, counts, weights
+            )
+            places[:] = -1
+            for s in range(n_slots):
+                patch = cell if s == 0 else neighbors[cell, s - 1]
+                _chart(x, members, s, counts[s], patch, means, frames, cubes, bends, curved, y, u, f[s])
+                for q in range(counts[s]):
+                    t = members[s, q]
+                    places[t, s] = q
+                    for o in range(s):
+                        p = places[t, o]
+                        if p < 0:
+                            continue
+                        turned = (cell if o == 0 else neighbors[cell, o - 1]) > patch
+                        for a in range(width):
+                            both[a], both[width + a] = f[o, a, p], f[s, a, q]
+                            if turned:
+                                both[a], both[width + a] = both[width + a], both[a]
+                        pair = pairs[cell, o, s]
+                        numbers[pair] += 1
+                        for a in range(2 * width):
+                            sums[pair, a] += both[a]
+                            for b in range(a + 1):
+                                products[pair, a, b] += both[a] * both[b]
 
 
-@kernel(f"void({_matrix}, int64[::1], {_cells}, {_charts}, {_stack}, {_matrix}, int64[::1], {_matrix}, float64[::1])")
+@kernel(
+    f"void({_rows}, {_cells}, {_charts}, {_stack}, {_matrix}, int64[::1], {_matrix}, float64[::1])", error_model="numpy"
+)
 def blend_images(  # type: ignore[no-untyped-def]
     rows,
-    cells,
+    order,
+    starts,
     centers,
     neighbors,
     steps,
@@ -127,34 +167,46 @@ def blend_images(  # type: ignore[no-untyped-def]
 ):
     """Write the weighted mean of every row's images, and their root mean square distance from it.
 
-    The image in a patch is ``f @ turns + shifts``; patches of other components than the cell's do not count.
+    The image in a patch is ``f @ turns + shifts``; patches of other components than the cell's do not count. Weights
+    and images are added relative to the own patch, whose weight is the largest: nothing cancels.
     """
-    width, most, n_axes = frames.shape[2], neighbors.shape[1] + 1, shifts.shape[1]
-    patches, slots, weights = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    excess, u, f, images = np.empty(most), np.empty(width), np.empty((1, width)), np.empty((most, n_axes))
-    for i in range(len(rows)):
-        cell = cells[i]
-        count = _patches_of(
-            rows, i, cell, centers, neighbors, steps, squares, reach, even, excess, patches, slots, weights
-        )
-        total = 0.0
-        for p in range(n_axes):
-            mean[i, p] = 0.0
-        for m in range(count):
-            patch = patches[m]
-            if components[patch] != components[cell]:
-                weights[m] = 0.0
-            total += weights[m]
-            _chart(rows, i, patch, means, frames, cubes, bends, curved, u, f, 0)
-            for p in range(n_axes):
-                image = shifts[patch, p]
-                for a in range(width):
-                    image += f[0, a] * turns[patch, a, p]
-                images[m, p] = image
-                mean[i, p] += weights[m] * image
-        square = 0.0
-        for p in range(n_axes):
-            mean[i, p] /= total
-            for m in range(count):
-                square += weights[m] * (images[m, p] - mean[i, p]) ** 2
-        disagreement[i] = np.sqrt(square / total)
+    width, n_slots, n_axes = frames.shape[2], neighbors.shape[1] + 1, shifts.shape[1]
+    x, share, y, u = np.empty((rows.shape[1], TILE)), np.empty(TILE), np.empty(TILE), np.empty((width, TILE))
+    members, counts = np.empty((n_slots, TILE), np.int64), np.empty(n_slots, np.int64)
+    weights, f, images = np.empty((n_slots, TILE)), np.empty((width, TILE)), np.empty((n_axes, TILE))
+    own, moves, total, spread = np.empty((n_axes, TILE)), np.empty((n_axes, TILE)), np.empty(TILE), np.empty(TILE)
+    for cell in range(len(starts) - 1):
+        for lo in range(starts[cell], starts[cell + 1], TILE):
+            hi = min(lo + TILE, starts[cell + 1])
+            _patches_of(
+                rows, order, lo, hi, cell, centers, steps, squares, reach, even, x, share, members, counts, weights
+            )
+            total[:], spread[:], moves[:] = 0.0, 0.0, 0.0
+            for s in range(n_slots):
+                patch = cell if s == 0 else neighbors[cell, s - 1]
+                if components[patch] != components[cell]:
+                    continue
+                _chart(x, members, s, counts[s], patch, means, frames, cubes, bends, curved, y, u, f)
+                for p in range(n_axes):
+                    for q in range(counts[s]):
+                        images[p, q] = shifts[patch, p]
+                    for a in range(width):
+                        turn = turns[patch, a, p]
+                        for q in range(counts[s]):
+                            images[p, q] += f[a, q] * turn
+                if s == 0:
+                    own[:] = images
+                for q in range(counts[s]):
+                    t, weight = members[s, q], weights[s, q]
+                    total[t] += weight
+                    for p in range(n_axes):
+                        move = images[p, q] - own[p, t]
+                        moves[p, t] += weight * move
+                        spread[t] += weight * move * move
+            for t in range(hi - lo):
+                i, square = order[lo + t], spread[t] / total[t]
+                for p in range(n_axes):
+                    move = moves[p, t] / total[t]
+                    mean[i, p] = own[p, t] + move
+                    square -= move * move
+                disagreement[i] = np.sqrt(max(square, 0.0))

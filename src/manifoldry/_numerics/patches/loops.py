@@ -43,8 +43,7 @@ class PatchLoops:
         steps = cover.centers[cover.neighbors] - cover.centers[:, None]
         padding = cover.neighbors == np.arange(c)[:, None]
         reach = np.where(padding, -np.inf, cover.reach[cover.neighbors])
-        turned = np.ascontiguousarray(steps.swapaxes(1, 2))
-        cells = (cover.neighbors.astype(np.int32), turned, np.square(steps).sum(axis=2), reach, cover.even)
+        cells = (cover.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, cover.even)
         maps = (charts.means, charts.frames, *_cubic_terms(charts), charts.curved)
         shape = (c, lists.shape[1], lists.shape[1])
         return cls(
@@ -57,7 +56,7 @@ class PatchLoops:
 
         E, width, c = len(self.keys), 2 * self.width, len(self.centers)
         counts, sums, squares = np.zeros(E, dtype=np.int64), np.zeros((E, width)), np.zeros((E, width, width))
-        add_overlaps(rows, cells, *self.arrays, self.pairs, counts, sums, squares)
+        add_overlaps(rows, *self._by_cell(cells), *self.arrays, self.pairs, counts, sums, squares)
         shared = counts > 0
         keys, counts = self.keys[shared], counts[shared]
         means, moments = sums[shared] / counts[:, None], squares[shared] / counts[:, None, None]
@@ -71,8 +70,15 @@ class PatchLoops:
         mean, disagreement = np.empty((len(rows), stitched.shifts.shape[1])), np.empty(len(rows))
         turns = np.ascontiguousarray(stitched.frames[:, : self.width])
         shifts = np.ascontiguousarray(stitched.shifts)
-        blend_images(rows, cells, *self.arrays, turns, shifts, stitched.components, mean, disagreement)
+        blend_images(rows, *self._by_cell(cells), *self.arrays, turns, shifts, stitched.components, mean, disagreement)
         return mean, disagreement
+
+    def _by_cell(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the rows in the order of their cells, and where those of each cell begin."""
+        c = len(self.centers)
+        # numpy sorts short integers by counting.
+        order = np.argsort(cells.astype(np.min_scalar_type(c)), kind="stable")
+        return order, np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
 
 
 def _cubic_terms(charts: CurvedCharts) -> tuple[IntArray, FloatArray]:

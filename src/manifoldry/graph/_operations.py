@@ -69,10 +69,9 @@ def closed_groups(graph: NeighborGraph) -> int:
 
 def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatArray:
     """Return each point's mean distance to its ``n_neighbors`` nearest (None: all), positive also among duplicates."""
-    rows = graph.rows()
-    order = np.lexsort((graph.lengths, rows))
-    lengths = graph.lengths[order]
+    rows, lengths = graph.rows(), graph.lengths
     if n_neighbors is not None:
+        lengths = lengths[np.lexsort((lengths, rows))]
         rank = np.arange(len(lengths)) - graph.indptr[rows]
         lengths = np.where(rank < n_neighbors, lengths, 0.0)
     count = graph.degrees if n_neighbors is None else np.minimum(graph.degrees, n_neighbors)

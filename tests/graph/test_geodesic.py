@@ -248,8 +248,10 @@ def test_from_outside_is_the_graph_with_the_new_points_added(make, m, engine):
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n + m))])
     augmented = csr_array((lengths[order], columns[order], indptr), shape=(n + m, n + m))
     expected = dijkstra(augmented, indices=np.arange(n, n + m))[:, :n]
-    found = geodesics_from_outside(graph, neighbors, offsets, Run(0, 1))
-    np.testing.assert_array_equal(found, expected)
+    for order in "CF":
+        given = np.asarray(neighbors, order=order), np.asarray(offsets, order=order)
+        found = geodesics_from_outside(graph, *given, Run(0, 1))
+        np.testing.assert_array_equal(found, expected)
     assert (found[0] == np.inf).all()
 
 

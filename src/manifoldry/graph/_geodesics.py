@@ -126,7 +126,8 @@ def _by_compiled(
 ) -> tuple[FloatArray, Any]:
     compact = CompactGraph.of(graph)
     m, n = out.shape
-    places = np.where(sources >= 0, compact.places[sources], -1)
+    places = np.ascontiguousarray(np.where(sources >= 0, compact.places[sources], -1))
+    offsets = np.ascontiguousarray(offsets, dtype=np.float64)
     done = np.zeros(m, dtype=bool)
 
     lanes = N_LANES if m * MAX_POINTS_PER_SOURCE >= n else N_FEW_LANES
@@ -192,18 +193,14 @@ def _solve_block(
     compact: CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray, space: _Workspace
 ) -> None:
     """Solve one block of lanes: the middle one, the others near their sources, then the rest of all together."""
-    from manifoldry.graph._kernels.paths import near_far, relax_lanes, store_lane, write_rows
+    from manifoldry.graph._kernels.paths import near_far, relax_lanes, search_lanes, write_rows
 
     n, lanes, lengths, dirty = len(compact.points), len(rows), space.lengths, space.dirty
-
-    def search(lane: int, stop: float) -> None:
-        listed = sources[lane] >= 0
-        lengths[sources[lane][listed]] = offsets[lane][listed]
-        near_far(*compact.arrays, lengths, compact.width, stop, *space.lists, space.state)
-
     middle = lanes // 2
+    listed = sources[middle] >= 0
     lengths[:] = np.inf
-    search(middle, np.inf)
+    lengths[sources[middle][listed]] = offsets[middle][listed]
+    near_far(*compact.arrays, lengths, compact.width, np.inf, *space.lists, space.state)
     if lanes == 1:
         write_rows(lengths[:, None], compact.points, out, rows)
         return
@@ -214,9 +211,8 @@ def _solve_block(
     order = np.argsort(lengths).astype(np.int32)
     distance = space.distance[: n * lanes].reshape(n, lanes)
     distance[:], dirty[:] = np.inf, 0
-    store_lane(lengths, distance, middle, dirty, 0)
-    for lane in set(range(lanes)) - {middle}:
-        search(lane, stop)
-        store_lane(lengths, distance, lane, dirty, stop < np.inf)
+    distance[:, middle], lengths[:] = lengths, np.inf
+    starts = sources, offsets, middle, compact.width, stop
+    search_lanes(*compact.arrays, *starts, lengths, space.lists, space.state, distance, dirty)
     relax_lanes(*compact.arrays, order, distance, dirty)
     write_rows(distance, compact.points, out, rows)

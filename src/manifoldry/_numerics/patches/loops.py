@@ -13,8 +13,8 @@ from manifoldry._numerics.patches.charts import Charts, CurvedCharts
 from manifoldry._numerics.patches.cover import MAX_STEP_COLUMNS, Cover, VoronoiCover
 from manifoldry._numerics.patches.overlaps import AlignedPatches, Overlaps
 
-MIN_COMPILED_ROWS = 200_000
-"""Fewest rows for compiled loops: they save a microsecond a row, and take half a second to load."""
+MIN_COMPILED_ROWS = 300_000
+"""Fewest rows for compiled loops: they save half a microsecond a row, and take a quarter of a second to load."""
 
 
 @dataclass(frozen=True)

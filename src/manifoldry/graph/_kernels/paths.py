@@ -70,13 +70,30 @@ def near_far(indptr, indices, lengths, distance, width, stop, near, far, state):
                         n_far += 1
 
 
-@kernel("void(float64[::1], float64[:, ::1], int64, uint8[::1], uint8)")
-def store_lane(found, distance, lane, dirty, mark):  # type: ignore[no-untyped-def]
-    """Move the finite lengths ``found`` to a lane of ``distance`` (n, lanes), and set ``dirty`` there to ``mark``."""
-    for v in range(len(found)):
-        if found[v] < np.inf:
-            distance[v, lane], found[v] = found[v], np.inf
-            dirty[v] |= mark
+_starts = "int64[:, ::1], float64[:, ::1], int64"
+
+
+@kernel(
+    f"void({_graph}, {_starts}, float64, float64, float64[::1], int32[:, ::1], uint8[::1], float64[:, ::1], uint8[::1])"
+)
+def search_lanes(  # type: ignore[no-untyped-def]
+    indptr, indices, lengths, sources, offsets, known, width, stop, found, lists, state, distance, dirty
+):
+    """Search by itself every lane of ``distance`` (n, lanes) but the ``known`` one, up to ``stop``.
+
+    Points that are reached become ``dirty``, unless the search was complete. ``found`` is infinite before and after.
+    """
+    for lane in range(len(sources)):
+        if lane == known:
+            continue
+        for j in range(sources.shape[1]):
+            if sources[lane, j] >= 0:
+                found[sources[lane, j]] = offsets[lane, j]
+        near_far(indptr, indices, lengths, found, width, stop, lists[0], lists[1], state)
+        for v in range(len(found)):
+            if found[v] < np.inf:
+                distance[v, lane], found[v] = found[v], np.inf
+                dirty[v] |= stop < np.inf
 
 
 @kernel(f"void({_graph}, int32[::1], float64[:, ::1], uint8[::1])")

@@ -54,7 +54,7 @@ MAX_GATHERED = 2_000_000  # numbers of rows fetched at a time for distances beyo
     use_when="distances must stay true and holes stay holes, for up to a few thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
     cost="1,000 points of a roll in 4 s (at most) or 10 s (equal), 2,000 in 90 s (equal); 300 digits in 1 s",
-    test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
 class MVU(KeptDistancesMixin):

@@ -116,7 +116,7 @@ def test_one_start_at_a_time_or_many_abreast_is_the_same(make, lanes, kernels, m
 @pytest.mark.parametrize("make", [*GRAPHS, lambda _: knn_graph(datasets.swiss_roll(600).X, 8)])
 def test_how_far_each_start_is_searched_by_itself_changes_no_bit(make, ratio, share, kernels, monkeypatch):
     monkeypatch.setattr(geodesic, "NEAR_RATIO", ratio)
-    monkeypatch.setattr(geodesic, "MAX_NEAR_SHARE", share)
+    monkeypatch.setattr(geodesic, "MAX_SEARCHED_SHARE", share)
     graph = make(8)
     few = np.arange(0, graph.n_points, 9)  # more than the pivots, fewer than one point in eight
     for sources in (None, few):

@@ -25,7 +25,7 @@ N_PIVOTS = 8  # first sources, whose distances to the others say which of these 
 NEAR_RATIO = 1.5
 """Radius, relative to that of a block of sources, within which each of them is searched by itself: with 1, points are
 relaxed 1.5 instead of 1.06 times on a roll; with more, the searches take longer."""
-MAX_NEAR_SHARE = 0.5  # largest share of the points within that radius; beyond, every source is searched by itself
+MAX_SEARCHED_SHARE = 0.5  # largest share of the points within that radius; beyond, every source is searched by itself
 
 
 def geodesic_lengths(
@@ -206,7 +206,7 @@ def _solve_block(
         return
     # As seen from points farther away than this, all sources are in the same direction.
     stop = NEAR_RATIO * float(np.where(sources >= 0, lengths[sources], 0.0).max())
-    if (lengths <= stop).mean() > MAX_NEAR_SHARE:
+    if (lengths <= stop).mean() > MAX_SEARCHED_SHARE:
         stop = np.inf
     order = np.argsort(lengths).astype(np.int32)
     distance = space.distance[: n * lanes].reshape(n, lanes)

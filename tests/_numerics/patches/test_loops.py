@@ -9,8 +9,7 @@ from manifoldry import IPA, datasets
 from manifoldry._core.run import Run
 from manifoldry._numerics.patches import layout
 from manifoldry._numerics.patches.atlas import ChartOptions, voronoi_atlas
-from manifoldry._numerics.patches.layout import ChunkOverlaps
-from manifoldry._numerics.patches.loops import PatchLoops
+from manifoldry._numerics.patches.layout import ChunkOverlaps, PatchLoops
 from manifoldry._numerics.patches.overlaps import stitch
 from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph

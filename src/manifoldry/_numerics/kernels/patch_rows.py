@@ -14,17 +14,18 @@ from manifoldry._core.kernel import kernel
 TILE = 128  # rows at a time: their coordinates fit into the cache of a core
 _matrix, _stack = "float64[:, ::1]", "float64[:, :, ::1]"
 _rows = f"{_matrix}, int64[::1], int64[::1]"
-_cells = f"{_matrix}, int32[:, ::1], {_stack}, {_matrix}, {_matrix}, boolean"
-_charts = f"{_matrix}, {_stack}, int32[:, ::1], {_stack}, boolean[::1]"
+_cells = f"Tuple(({_matrix}, int32[:, ::1], {_stack}, {_matrix}, {_matrix}, boolean))"
+_charts = f"Tuple(({_matrix}, {_stack}, int32[:, ::1], {_stack}, boolean[::1]))"
 
 
 @nb.njit
-def _patches_of(rows, order, lo, hi, cell, centers, steps, squares, reach, even, x, share, members, counts, weights):  # type: ignore[no-untyped-def]
+def _patches_of(rows, order, lo, hi, cell, cells, x, share, members, counts, weights):  # type: ignore[no-untyped-def]
     r"""Load the rows ``order[lo:hi]`` of a cell as x (d, tile), and list those in the patch of each slot.
 
     With the offset a of a row from the center and the step s to a neighbor, the squared distance grows by
     :math:`|s|^2 - 2 a \cdot s`, which counts as a ``share`` of the neighbor's reach.
     """
+    centers, _, steps, squares, reach, even = cells
     count = hi - lo
     for t in range(count):
         members[0, t], weights[0, t] = t, 1.0
@@ -53,21 +54,21 @@ def _patches_of(rows, order, lo, hi, cell, centers, steps, squares, reach, even,
 
 
 @nb.njit
-def _chart(x, members, slot, count, patch, means, frames, cubes, bends, curved, y, u, f):  # type: ignore[no-untyped-def]
+def _chart(x, members, slot, count, patch, charts, y, u, f):  # type: ignore[no-untyped-def]
     """Write the coordinates of a slot's members in the chart of a patch to f (r, tile): tangent and cubic terms."""
-    width = len(u)
-    for a in range(width):
+    means, frames, cubes, bends, curved = charts
+    for a in range(len(u)):
         for q in range(count):
             u[a, q] = 0.0
     for k in range(len(x)):
         mean = means[patch, k]
         for q in range(count):
             y[q] = x[k, members[slot, q]] - mean
-        for a in range(width):
+        for a in range(len(u)):
             frame = frames[patch, k, a]
             for q in range(count):
                 u[a, q] += y[q] * frame
-    for a in range(width):
+    for a in range(len(u)):
         for q in range(count):
             f[a, q] = u[a, q]
     if not curved[patch]:
@@ -75,38 +76,20 @@ def _chart(x, members, slot, count, patch, means, frames, cubes, bends, curved, 
     for c in range(len(cubes)):
         for q in range(count):
             y[q] = u[cubes[c, 0], q] * u[cubes[c, 1], q] * u[cubes[c, 2], q]
-        for a in range(width):
+        for a in range(len(u)):
             bend = bends[patch, c, a]
             for q in range(count):
                 f[a, q] += y[q] * bend
 
 
 @kernel(f"void({_rows}, {_cells}, {_charts}, int32[:, :, ::1], int64[::1], {_matrix}, {_stack})", error_model="numpy")
-def add_overlaps(  # type: ignore[no-untyped-def]
-    rows,
-    order,
-    starts,
-    centers,
-    neighbors,
-    steps,
-    squares,
-    reach,
-    even,
-    means,
-    frames,
-    cubes,
-    bends,
-    curved,
-    pairs,
-    numbers,
-    sums,
-    products,
-):
+def add_overlaps(rows, order, starts, cells, charts, pairs, numbers, sums, products):  # type: ignore[no-untyped-def]
     """Add the rows to the overlaps of all pairs of their patches: their number, coordinates and products of these.
 
     ``pairs`` (c, w + 1, w + 1) holds the overlap of two slots of a cell.
     """
-    width, n_slots = frames.shape[2], neighbors.shape[1] + 1
+    neighbors, width = cells[1], charts[1].shape[2]
+    n_slots = neighbors.shape[1] + 1
     x, share, y, u = np.empty((rows.shape[1], TILE)), np.empty(TILE), np.empty(TILE), np.empty((width, TILE))
     members, counts = np.empty((n_slots, TILE), np.int64), np.empty(n_slots, np.int64)
     weights, f, both = np.empty((n_slots, TILE)), np.empty((n_slots, width, TILE)), np.empty(2 * width)
@@ -114,13 +97,11 @@ def add_overlaps(  # type: ignore[no-untyped-def]
     for cell in range(len(starts) - 1):
         for lo in range(starts[cell], starts[cell + 1], TILE):
             hi = min(lo + TILE, starts[cell + 1])
-            _patches_of(
-                rows, order, lo, hi, cell, centers, steps, squares, reach, even, x, share, members, counts, weights
-            )
+            _patches_of(rows, order, lo, hi, cell, cells, x, share, members, counts, weights)
             places[:] = -1
             for s in range(n_slots):
                 patch = cell if s == 0 else neighbors[cell, s - 1]
-                _chart(x, members, s, counts[s], patch, means, frames, cubes, bends, curved, y, u, f[s])
+                _chart(x, members, s, counts[s], patch, charts, y, u, f[s])
                 for q in range(counts[s]):
                     t = members[s, q]
                     places[t, s] = q
@@ -128,11 +109,10 @@ def add_overlaps(  # type: ignore[no-untyped-def]
                         p = places[t, o]
                         if p < 0:
                             continue
-                        turned = (cell if o == 0 else neighbors[cell, o - 1]) > patch
+                        other = cell if o == 0 else neighbors[cell, o - 1]
+                        first, second = (0, width) if other < patch else (width, 0)
                         for a in range(width):
-                            both[a], both[width + a] = f[o, a, p], f[s, a, q]
-                            if turned:
-                                both[a], both[width + a] = both[width + a], both[a]
+                            both[first + a], both[second + a] = f[o, a, p], f[s, a, q]
                         pair = pairs[cell, o, s]
                         numbers[pair] += 1
                         for a in range(2 * width):
@@ -142,35 +122,17 @@ def add_overlaps(  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    f"void({_rows}, {_cells}, {_charts}, {_stack}, {_matrix}, int64[::1], {_matrix}, float64[::1])", error_model="numpy"
+    f"void({_rows}, {_cells}, {_charts}, {_stack}, {_matrix}, int64[::1], {_matrix}, float64[::1])",
+    error_model="numpy",
 )
-def blend_images(  # type: ignore[no-untyped-def]
-    rows,
-    order,
-    starts,
-    centers,
-    neighbors,
-    steps,
-    squares,
-    reach,
-    even,
-    means,
-    frames,
-    cubes,
-    bends,
-    curved,
-    turns,
-    shifts,
-    components,
-    mean,
-    disagreement,
-):
+def blend_images(rows, order, starts, cells, charts, turns, shifts, components, mean, disagreement):  # type: ignore[no-untyped-def]
     """Write the weighted mean of every row's images, and their root mean square distance from it.
 
-    The image in a patch is ``f @ turns + shifts``; patches of other components than the cell's do not count. Weights
-    and images are added relative to the own patch, whose weight is the largest: nothing cancels.
+    The image in a patch is ``f @ turns + shifts``; patches of other components than the cell's do not count. Images are
+    added relative to the own patch, whose weight is the largest: nothing cancels.
     """
-    width, n_slots, n_axes = frames.shape[2], neighbors.shape[1] + 1, shifts.shape[1]
+    neighbors, width, n_axes = cells[1], charts[1].shape[2], shifts.shape[1]
+    n_slots = neighbors.shape[1] + 1
     x, share, y, u = np.empty((rows.shape[1], TILE)), np.empty(TILE), np.empty(TILE), np.empty((width, TILE))
     members, counts = np.empty((n_slots, TILE), np.int64), np.empty(n_slots, np.int64)
     weights, f, images = np.empty((n_slots, TILE)), np.empty((width, TILE)), np.empty((n_axes, TILE))
@@ -178,15 +140,13 @@ def blend_images(  # type: ignore[no-untyped-def]
     for cell in range(len(starts) - 1):
         for lo in range(starts[cell], starts[cell + 1], TILE):
             hi = min(lo + TILE, starts[cell + 1])
-            _patches_of(
-                rows, order, lo, hi, cell, centers, steps, squares, reach, even, x, share, members, counts, weights
-            )
+            _patches_of(rows, order, lo, hi, cell, cells, x, share, members, counts, weights)
             total[:], spread[:], moves[:] = 0.0, 0.0, 0.0
             for s in range(n_slots):
                 patch = cell if s == 0 else neighbors[cell, s - 1]
                 if components[patch] != components[cell]:
                     continue
-                _chart(x, members, s, counts[s], patch, means, frames, cubes, bends, curved, y, u, f)
+                _chart(x, members, s, counts[s], patch, charts, y, u, f)
                 for p in range(n_axes):
                     for q in range(counts[s]):
                         images[p, q] = shifts[patch, p]

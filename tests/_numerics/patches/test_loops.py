@@ -76,6 +76,15 @@ def test_rows_far_from_all_patches_and_coincident_rows():
     assert_same_passes(atlas_of(X, 2), 3 * X)
 
 
+@pytest.mark.parametrize("make", [np.asfortranarray, np.float32])
+def test_rows_in_columns_and_in_single_precision(make):
+    X = bent_sheet(600, 3)
+    atlas = atlas_of(X, 2)
+    work = ChunkOverlaps(atlas.cover, atlas.charts, np.zeros(3), compiled=True)
+    found, expected = (work(rows, 0, Run(0, 1)) for rows in (make(X), np.ascontiguousarray(make(X), dtype=float)))
+    np.testing.assert_array_equal(found.moments, expected.moments)
+
+
 def test_one_patch():
     X = bent_sheet(100, 3)
     assert_same_passes(atlas_of(X, 2, n_cells=1), X)

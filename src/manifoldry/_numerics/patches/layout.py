@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations_with_replacement, permutations
 from typing import Any, cast
 
@@ -342,6 +342,11 @@ class ChunkOverlaps:
         compiled = n_rows >= MIN_COMPILED_ROWS and PatchLoops.exist_for(atlas.cover, atlas.charts)
         return cls(atlas.cover, atlas.charts, origin, compiled)
 
+    @cached_property
+    def loops(self) -> PatchLoops:
+        """The compiled loops over rows."""
+        return PatchLoops.of(self.cover, self.charts)
+
     def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
         return self.chart(rows, run)[1]
 
@@ -349,9 +354,9 @@ class ChunkOverlaps:
         """Return a function that maps these rows by stitched patches, and the overlaps."""
         rows = dense(rows) - self.origin
         if self.compiled:
-            loops = PatchLoops.of(self.cover, self.charts)
-            cells = nearest_center(rows, loops.centers, run)
-            return partial(loops.blend, rows, cells), loops.overlaps(rows, cells)
+            rows = np.ascontiguousarray(rows, dtype=np.float64)
+            cells = nearest_center(rows, self.loops.centers, run)
+            return partial(self.loops.blend, rows, cells), self.loops.overlaps(rows, cells)
         members = self.cover.members(rows, run)
         f = self.charts.coordinates(rows, members, run)
         return partial(_blend_members, members, f), find_overlaps(members, f, self.charts.n_patches)

@@ -124,6 +124,19 @@ def test_how_far_each_start_is_searched_by_itself_changes_no_bit(make, ratio, sh
         np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
 
 
+def test_lanes_of_many_threads_take_no_more_than_twice_the_result(kernels, monkeypatch):
+    graph, taken = cloud(8, n=400), []
+    workspace = geodesic._Workspace.of
+    monkeypatch.setattr(geodesic._Workspace, "of", lambda n, lanes: taken.append(lanes) or workspace(n, lanes))
+    sources = np.arange(0, 400, 10)  # 40 rows of 8 bytes a point; eight lanes of five blocks take as much
+    for ratio, lanes in ((1, 8), (0.99, 1)):
+        monkeypatch.setattr(geodesic, "MAX_WORKSPACE_RATIO", ratio)
+        lengths = geodesic_lengths(graph, Run(0, 16), sources)[0]
+        np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
+        assert set(taken) == {lanes}
+        taken.clear()
+
+
 @pytest.mark.parametrize("m", [0, 1, 8, 9, 16, 61])
 def test_groups_hold_every_position_once_and_a_central_one_in_the_middle(m):
     positions = np.random.default_rng(m).random((m, 2))

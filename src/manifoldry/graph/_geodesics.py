@@ -21,6 +21,7 @@ MAX_DOUBLE_BYTES = 1_000_000_000
 N_LANES, N_FEW_LANES, MAX_POINTS_PER_SOURCE = 32, 8, 8
 """Sources whose paths are relaxed together, as lanes of vector instructions: 32 where at least one point in 8 is a
 source, so that they are close together, else 8."""
+MAX_WORKSPACE_RATIO = 2  # most memory for the lanes of all threads relative to the result; beyond, there is one lane
 N_PIVOTS = 8  # first sources, whose distances to the others say which of these are close together
 NEAR_RATIO = 1.5
 """Radius, relative to that of a block of sources, within which each of them is searched by itself: with 1, points are
@@ -131,6 +132,8 @@ def _by_compiled(
     done = np.zeros(m, dtype=bool)
 
     lanes = N_LANES if m * MAX_POINTS_PER_SOURCE >= n else N_FEW_LANES
+    if 8 * n * lanes * min(run.n_jobs, -(-m // lanes)) > MAX_WORKSPACE_RATIO * out.nbytes:
+        lanes = 1
     spare: list[_Workspace] = []  # of the threads, used again: fresh pages would take as long as the search
 
     def work(block: IntArray) -> None:

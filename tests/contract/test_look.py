@@ -1,15 +1,21 @@
 """The look at every result: what makes a layout useless is said, and a good layout is left in peace."""
 
+import pickle
 import warnings
+from copy import deepcopy
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+import manifoldry
 from helpers import problems
-from manifoldry import PCA, datasets, list_methods
+from manifoldry import PCA, Isomap, LaplacianEigenmaps, datasets, list_methods
 from manifoldry._core.values import Embedding
+from manifoldry._numerics.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.methods._base import Embedder, estimator
 
 RNG = np.random.default_rng(0)
@@ -140,3 +146,28 @@ def test_pieces_left_out_are_not_looked_at():
     assert np.isnan(model.embedding_[400:]).all()
     (sentence,) = model.diagnostics_["advice"]
     assert "40 points outside the largest have no coordinates" in sentence
+
+
+@pytest.mark.parametrize("method", [PCA(), Isomap(), LaplacianEigenmaps()])
+@pytest.mark.parametrize("n", [300, 2500])
+def test_what_no_finding_needs_is_measured_when_it_is_read(method, n, tmp_path):
+    """It is the same whether it is read at once, after the rows have changed, or from a copy or a file."""
+    X = datasets.s_curve(n, random_state=2).X
+    expected = intrinsic_dimension(X)
+    rows = X.copy()
+    model = clone(method).fit(rows)
+    assert isinstance(vars(model)["diagnostics_"]["dimension"], partial)
+    model.save(tmp_path / "model.mfy")
+    copies = [manifoldry.load(tmp_path / "model.mfy"), pickle.loads(pickle.dumps(clone(method).fit(rows)))]
+    rows[:] = 0.0
+    for fitted in (model, *copies, deepcopy(clone(method).fit(X))):
+        assert fitted.diagnostics_["dimension"] == expected
+        assert type(fitted.diagnostics_) is dict
+        assert not any(callable(entry) for entry in fitted.diagnostics_.values())
+    assert not hasattr(clone(method), "diagnostics_")
+
+
+def test_wide_rows_are_measured_at_once():
+    """A sample of them would take memory until it is measured."""
+    X = np.random.default_rng(0).normal(size=(300, 4000))
+    assert isinstance(vars(PCA().fit(X))["diagnostics_"]["dimension"], IntrinsicDimension)

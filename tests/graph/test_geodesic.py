@@ -345,7 +345,7 @@ def test_lengths_of_great_tables_are_kept_in_float32(kernels, monkeypatch):
     assert geodesic_lengths(graph, Run(0, 1))[0].dtype == np.float64
 
 
-def test_memory_is_announced_before_it_is_taken(engine):
+def test_much_memory_is_announced_before_it_is_taken(kernels):
     told = []
     run = Run(0, 1, callback=lambda progress: told.append(progress.message))
     geodesic_lengths(cloud(12), run, np.arange(20))
@@ -354,7 +354,7 @@ def test_memory_is_announced_before_it_is_taken(engine):
     assert "geodesics" in run.seconds
 
 
-def test_more_than_the_machine_has_is_refused_with_advice(engine, monkeypatch):
+def test_more_than_the_machine_has_is_refused_with_advice(kernels, monkeypatch):
     monkeypatch.setattr(run_module, "available_memory", lambda: 8 * 180 * 180 - 1)
     with pytest.raises(MemoryError, match=r"geodesic lengths 180 x 180 .* use landmarks \(LandmarkIsomap\) or"):
         geodesic_lengths(cloud(13), Run(0, 1))

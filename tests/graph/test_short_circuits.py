@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from helpers import bytes_of, distances_by_differences, knn_lists
 from manifoldry import ConformalIsomap, Isomap, KernelIsomap, LandmarkIsomap, datasets, metrics
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
+from manifoldry.graph import _short_circuits as module
 from manifoldry.graph._operations import bridge, symmetrize
-from manifoldry.graph._short_circuits import MIN_AFFECTED_SHARE, short_circuits
+from manifoldry.graph._short_circuits import MIN_AFFECTED_SHARE, detour_lengths, short_circuits
 
 LAYER = 12.0
 """Along a Swiss roll, two points of one layer that are neighbors are nearer than this; those of two layers are not."""
@@ -86,6 +88,35 @@ def test_the_search_for_short_circuits_changes_no_bit_with_threads_nor_its_graph
     assert bytes_of(graph) == before
 
 
+@pytest.mark.parametrize("engine", ["scipy", "compiled"])
+def test_detours_are_dijkstras_up_to_their_limits(engine, monkeypatch):
+    monkeypatch.setattr(module, "MAX_SCIPY_LENGTHS", np.inf if engine == "scipy" else 0)
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(300, 3))
+    X[:20] = X[20:40]  # edges of length zero
+    X[-30:] += 9.0  # another component
+    graph = symmetrize(knn_lists(X, 6))
+    expected = dijkstra(graph.to_sparse(), directed=False)
+    pairs = rng.integers(300, size=(2000, 2))
+    lengths = expected[tuple(pairs.T)]
+    limits = np.where(rng.uniform(size=2000) < 0.5, 0.7, 1.3) * np.where(np.isfinite(lengths), lengths, 1.0)
+    for n_jobs in (1, 2, 3, 7, 16):
+        detours = detour_lengths(graph, pairs, limits, Run(0, n_jobs))
+        np.testing.assert_array_equal(detours, np.where(lengths <= limits, lengths, np.inf))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_short_circuits_do_not_depend_on_the_search(seed, monkeypatch):
+    graph = symmetrize(knn_lists(datasets.swiss_roll(400, random_state=seed).X, 10))
+    found = []
+    for limit in (np.inf, 0):
+        monkeypatch.setattr(module, "MAX_SCIPY_LENGTHS", limit)
+        found.append(short_circuits(graph, Run(0, 1)))
+    assert len(found[0]) >= 3
+    for name in ("pairs", "lengths", "detours", "affected", "n_neighbors"):
+        np.testing.assert_array_equal(*(getattr(each, name) for each in found))
+
+
 def crossing(roll, graph):
     """The edges between layers of a roll, by the truth, each once."""
     rows = graph.rows()
@@ -120,7 +151,7 @@ def test_without_its_short_circuits_isomap_unfolds_the_thin_roll(seed):
     found = model.diagnostics_["short_circuits"]
     cleaned = Isomap().fit(found.removed_from(model.graph_))
     assert metrics.procrustes(cleaned.embedding_, roll.truth).error < 0.02
-    assert len(cleaned.diagnostics_["short_circuits"]) == 0
+    assert len(short_circuits(cleaned.graph_, Run(0, 1))) == 0
     assert not told(cleaned)
     assert int(model.suggest_n_components()) == 2  # as it is without them
 

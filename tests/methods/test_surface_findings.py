@@ -8,7 +8,8 @@ from helpers import problems, sample_of
 from manifoldry import IPA, LTSA, MVU, HessianEigenmaps, Isomap, LandmarkIsomap, datasets, metrics
 from manifoldry._core.run import Run
 from manifoldry._core.values import Spectrum
-from manifoldry._numerics.geometry.tangent import MAX_BEND, bend, is_surface, path_error
+from manifoldry._numerics.extension.geodesic import path_error, paths_along
+from manifoldry._numerics.geometry.tangent import MAX_BEND, bend, is_surface
 
 MAX_RIGHT_ERROR = 0.1
 SEEDS = (71, 72)
@@ -75,8 +76,9 @@ def test_shortest_paths_that_layouts_change_are_measured():
     assert model.diagnostics_["path_error"] == pytest.approx(expected, rel=1e-10)
     line = np.sort(np.random.default_rng(6).uniform(size=80))[:, None] * [[3.0, 4.0]]
     sample = sample_of(line, 4)
-    assert path_error(sample.graph, line, Run(0)) < 1e-14
-    assert path_error(sample.graph, 1.5 * line, Run(0)) == pytest.approx(0.5, rel=1e-10)
+    paths = paths_along(sample.graph, Run(0))
+    assert path_error(line, paths) < 1e-14
+    assert path_error(1.5 * line, paths) == pytest.approx(0.5, rel=1e-10)
 
 
 def test_the_bend_of_a_waving_ring_is_that_on_paper():

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry._core import check
-from manifoldry._core.values import Array
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, IntArray
 
 CONVERSION_ERRORS = ("could not convert", "float() argument", "setting an array element", "too large to convert")
 """How errors of numpy and pandas about entries that are not numbers begin."""
@@ -317,3 +318,13 @@ def check_finite(entries: Any, name: str, who: str) -> None:
             f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
             "drop or impute those rows."
         )
+
+
+def sample_numbers(n: int, most: int) -> IntArray:
+    """Return the numbers of at most ``most`` of n rows, in order; the same for every measurement of the data."""
+    return np.sort(Run(0).rng("dimension").permutation(n)[:most]) if n > most else np.arange(n)
+
+
+def sample_of(rows: Any, most: int) -> Any:
+    """Return the rows of `sample_numbers`; all of few rows are not copied."""
+    return rows[sample_numbers(rows.shape[0], most)] if rows.shape[0] > most else rows

@@ -368,3 +368,20 @@ def weights(W: Array, n_points: int) -> None:
             f"weights leave the points in {n_groups} groups without any weighted pair between them; "
             "scale each group separately or add weights."
         )
+
+
+MAX_MATRIX_NORM = 1e140  # maximum norm of a matrix: its square stays in the range of double precision
+
+
+def symmetric_form(form: Array, image: Array, norm: float, eps: float) -> None:
+    """Check that a form V'HV, computed from the image HV, is finite, symmetric and in range."""
+    if not np.isfinite(form).all():
+        raise np.linalg.LinAlgError(
+            "A product with A gave NaN or infinite numbers; check A and the data it was computed from."
+        )
+    scale = max(norm, float(np.abs(image).max(initial=0.0)) * len(image) ** 0.5)
+    if scale > 0 and not 1 / MAX_MATRIX_NORM < scale < MAX_MATRIX_NORM:
+        raise ValueError(f"A has a norm of about {scale:.0e}, whose square is out of range; multiply A by a constant.")
+    skew = float(np.abs(form - form.T).max(initial=0.0))
+    if skew > 10 * np.sqrt(eps) * scale:
+        raise ValueError(f"A must be symmetric; x'Ay and y'Ax differ by {skew:.3g}: try (A + A') / 2.")

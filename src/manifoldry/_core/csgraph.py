@@ -24,8 +24,8 @@ def with_int32_indices(matrix: Any) -> csr_array:
             f"The graph has {rows.shape[0]:,} points and {rows.nnz:,} edges; at most {MAX_INDEX:,} of each are "
             "supported: use fewer neighbors or fewer points."
         )
-    indices, indptr = (part.astype(np.int32, copy=False) for part in (rows.indices, rows.indptr))
-    return csr_array((rows.data, indices, indptr), shape=rows.shape)
+    narrow = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int32, copy=False)
+    return csr_array((rows.data, *narrow), shape=rows.shape)
 
 
 def _of_any_index(algorithm: Callable[..., Any]) -> Callable[..., Any]:

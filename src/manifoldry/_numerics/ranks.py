@@ -134,13 +134,13 @@ def ranks_of(distances: FloatArray, targets: IntArray) -> IntArray:
     # Columns beyond the farthest target precede none of them; in large sets few remain.
     columns = np.flatnonzero((distances <= values.max(axis=1)[:, None]).any(axis=0))
     distances = np.take(distances, columns, axis=1)
-    ranks = np.empty(targets.shape, dtype=np.int64)
-    for a in range(targets.shape[1]):
-        value = values[:, a, None]
-        ranks[:, a] = 1 + np.count_nonzero(distances < value, axis=1)
-        same = distances == value
-        if np.count_nonzero(same) > len(same):
-            ranks[:, a] += np.count_nonzero(same & (columns < targets[:, a, None]), axis=1)
+    ordered = np.sort(distances, axis=1)
+    ranks = 1 + np.array([row.searchsorted(each) for row, each in zip(ordered, values, strict=True)]).reshape(
+        targets.shape
+    )
+    following = np.take_along_axis(ordered, np.minimum(ranks, len(columns) - 1), axis=1)
+    for i, a in zip(*np.nonzero((following == values) & (ranks < len(columns))), strict=True):  # equal distances
+        ranks[i, a] += np.count_nonzero((distances[i] == values[i, a]) & (columns < targets[i, a]))
     return ranks
 
 

@@ -63,17 +63,18 @@ def _lengths_from(
     graph: NeighborGraph, sources: IntArray, offsets: FloatArray, run: Run, at_least: int
 ) -> tuple[FloatArray, Any]:
     m, n = len(sources), graph.n_points
+    if m * n <= MAX_SCIPY_LENGTHS:
+        lengths = np.empty((m, n))
+        # In blocks, because scipy also returns the lengths between the sources.
+        for lo, hi in run.ranges(m, max(n, MIN_SCIPY_SOURCES)):
+            lengths[lo:hi] = _by_scipy(graph, sources[lo:hi], offsets[lo:hi])
+        return lengths, np.ones(m, dtype=bool)
     dtype = np.float64 if 8 * m * n <= MAX_DOUBLE_BYTES else np.float32
     run.announce(
         f"geodesic lengths {m} x {n} {np.dtype(dtype).name}",
         m * n * np.dtype(dtype).itemsize,
         "use landmarks (LandmarkIsomap) or fewer points",
     )
-    if m * n <= MAX_SCIPY_LENGTHS:
-        # In blocks, because scipy also returns the lengths between the sources.
-        ranges = run.ranges(m, max(n, MIN_SCIPY_SOURCES)) or [(0, 0)]
-        lengths = [_by_scipy(graph, sources[lo:hi], offsets[lo:hi]) for lo, hi in ranges]
-        return np.concatenate(lengths), np.ones(m, dtype=bool)
     return _by_compiled(graph, sources, offsets, run, at_least, np.empty((m, n), dtype))
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from manifoldry._core.csgraph import connected_components, dijkstra, minimum_spanning_tree
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph, OneLine
-from manifoldry.graph._geodesics import geodesic_lengths
+from manifoldry.graph._geodesics import MAX_SCIPY_LENGTHS, geodesic_lengths
+from manifoldry.graph._operations import symmetrize
 from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex
 
@@ -25,8 +25,9 @@ MIN_SOURCES, MAX_SOURCES, MAX_SOURCE_LENGTHS = 200, 2000, 40_000_000
 """Points whose edges are tested: those with the longest edges relative to their surroundings, as many as the number of
 path lengths allows, within these limits. Detours are local, so 20,000 points take half a second."""
 MAX_DETOUR_LENGTH = 100.0  # detours are followed up to this many median edge lengths, ten times the threshold
-BLOCK_LENGTHS = 4_000_000  # Path lengths held at a time
-N_AFFECTED_SOURCES = 32  # points from which the effect on the geodesic distances is measured: 32 n pairs
+SOURCES_PER_TASK = 256  # points from which one thread follows detours at a time
+MIN_AFFECTED_SOURCES, MAX_AFFECTED_SOURCES, MAX_AFFECTED_LENGTHS = 8, 32, 8_000_000
+"""Points from which the effect on the geodesic distances is measured: as many as the number of lengths allows."""
 MIN_LONGER = 1.25
 """A distance counts as affected if it is this many times as long without the short circuits; detours around small gaps
 are shorter."""
@@ -83,28 +84,32 @@ class ShortCircuits(OneLine):
 def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
     """Return the edges of a symmetric graph that look like short circuits, those of the largest detour ratio first.
 
-    An edge is suspected if the way along a backbone, each point's nearest neighbors and the minimum spanning tree, is
-    much longer. Suspects hide each other, so all are removed, and those with a short detour put back until none is
-    left. An edge that alone connects two regions is no short circuit.
+    An edge is suspected if the way along a backbone, each point's nearest neighbors and edges that join these, is much
+    longer. Suspects hide each other, so all are removed, and those with a short detour put back until none is left. An
+    edge that alone connects two regions is no short circuit.
     """
     with run.stage("short circuits"):
-        edges = _Edges.of(graph)
-        suspects = edges.with_long_detours(edges.tested(), edges.backbone)
+        median = float(np.median(graph.lengths)) if graph.n_edges else 0.0
+        backbone = _backbone(graph)
+        suspects = _with_long_detours(graph, backbone, _tested(graph, backbone), median, run)
         while len(suspects):
-            remaining = edges.with_long_detours(suspects, edges.without(suspects))
+            remaining = _with_long_detours(graph, _without(graph, suspects), suspects, median, run)
             if len(remaining) == len(suspects):
                 break
             suspects = remaining
-        rest = graph.with_edges_where(edges.without(suspects))
-        detours = np.minimum(detour_lengths(rest, edges.ends(suspects), edges.farthest), edges.farthest)
+        if not len(suspects):
+            none = np.empty(0)
+            return ShortCircuits(np.empty((0, 2), np.int64), none, none, 0.0, graph.n_points - 1, graph.n_points)
+        rest, farthest = _without(graph, suspects), np.full(len(suspects), MAX_DETOUR_LENGTH * median)
+        detours = np.minimum(detour_lengths(rest, _ends(graph, suspects), farthest, run), farthest)
         order = np.argsort(-detours / np.maximum(graph.lengths[suspects], TINY), kind="stable")
         ordered = suspects[order]
         return ShortCircuits(
-            edges.ends(ordered),
+            _ends(graph, ordered),
             graph.lengths[ordered],
             detours[order],
-            affected_share(graph, rest, run) if len(ordered) else 0.0,
-            int(edges.ranks[ordered].min(initial=graph.n_points - 1)),
+            affected_share(graph, rest, run),
+            int(_ranks(graph, ordered).min()),
             graph.n_points,
         )
 
@@ -125,94 +130,124 @@ def short_circuit_notes(graph: NeighborGraph, run: Run) -> dict[str, Any]:
     return {"short_circuits": circuits, "advice": (advice,)}
 
 
-@dataclass(frozen=True)
-class _Edges:
-    """The edges of a graph: their reverse edges, their ranks among the neighbors of their ends, and the backbone."""
-
-    graph: NeighborGraph
-    rows: IntArray
-    reverse: IntArray
-    ranks: IntArray  # 0 where an end is the nearest neighbor of the other
-    backbone: Array  # of bool
-    median: float
-
-    @classmethod
-    def of(cls, graph: NeighborGraph) -> _Edges:
-        n, rows = graph.n_points, graph.rows().astype(np.int64)
-        keys, reversed_keys = rows * n + graph.indices, graph.indices.astype(np.int64) * n + rows
-        order = np.argsort(keys)
-        reverse = order[np.searchsorted(keys, reversed_keys, sorter=order)]
-        nearest = np.lexsort((graph.lengths, rows))
-        ranks = np.empty(len(rows), dtype=np.int64)
-        ranks[nearest] = np.arange(len(rows)) - graph.indptr[rows]
-        ranks = np.minimum(ranks, ranks[reverse])
-        backbone = (ranks < N_BACKBONE_NEIGHBORS) | _spanning(graph, rows, reverse)
-        return cls(graph, rows, reverse, ranks, backbone, float(np.median(graph.lengths)) if len(rows) else 0.0)
-
-    @property
-    def farthest(self) -> float:
-        return MAX_DETOUR_LENGTH * self.median
-
-    def tested(self) -> IntArray:
-        """Return the edges to test, each once, those that are longest relative to their surroundings first."""
-        graph, rows = self.graph, self.rows
-        short = np.bincount(rows, graph.lengths * self.backbone, minlength=graph.n_points)
-        scale = short / np.maximum(np.bincount(rows, self.backbone, minlength=graph.n_points), 1)
-        strain = graph.lengths / np.sqrt(np.maximum(scale[rows] * scale[graph.indices], TINY))
-        candidates = np.flatnonzero((rows < graph.indices) & ~self.backbone)
-        ordered = candidates[np.argsort(-strain[candidates], kind="stable")]
-        _, first = np.unique(rows[ordered], return_index=True)
-        n_sources = int(np.clip(MAX_SOURCE_LENGTHS // graph.n_points, MIN_SOURCES, MAX_SOURCES))
-        sources = rows[ordered[np.sort(first)[:n_sources]]]
-        return ordered[np.isin(rows[ordered], sources)]
-
-    def ends(self, chosen: IntArray) -> IntArray:
-        return np.column_stack([self.rows[chosen], self.graph.indices[chosen]]).astype(np.int64)
-
-    def without(self, chosen: IntArray) -> Array:
-        """Return a mask of the edges without the chosen ones, each given once, and their reverses."""
-        keep = np.ones(self.graph.n_edges, dtype=bool)
-        keep[chosen] = keep[self.reverse[chosen]] = False
-        return keep
-
-    def with_long_detours(self, chosen: IntArray, mask: Array) -> IntArray:
-        """Return the chosen edges whose ends the edges in ``mask`` connect, but only by a long detour."""
-        rest = self.graph.with_edges_where(mask)
-        _, component = connected_components(rest.to_sparse(), directed=False)
-        pairs = self.ends(chosen)
-        chosen, pairs = (array[component[pairs[:, 0]] == component[pairs[:, 1]]] for array in (chosen, pairs))
-        threshold = np.maximum(MIN_DETOUR_RATIO * self.graph.lengths[chosen], MIN_DETOUR_LENGTH * self.median)
-        detours = detour_lengths(rest, pairs, float(threshold.max(initial=0.0)))
-        return chosen[detours > threshold]
+# Edges are given by their positions in the lists of the graph, each pair once: in the list of its lower end.
 
 
-def _spanning(graph: NeighborGraph, rows: IntArray, reverse: IntArray) -> Array:
-    """Return a mask of the edges of a minimum spanning tree, both ways; ranks replace lengths, which may be zero."""
-    ranks = np.empty(graph.n_edges)
-    ranks[np.lexsort((graph.indices, rows, graph.lengths))] = np.arange(1.0, graph.n_edges + 1)
-    matrix = csr_array((ranks, graph.indices, graph.indptr), shape=(graph.n_points, graph.n_points))
-    in_tree = np.isin(ranks, minimum_spanning_tree(matrix).data)
-    return in_tree | in_tree[reverse]
+def _backbone(graph: NeighborGraph) -> NeighborGraph:
+    """Return the undirected graph of each point's nearest neighbors, joined by the shortest edges that connect it."""
+    chosen = np.zeros(graph.n_edges, dtype=bool)
+    left, degrees = graph.lengths.copy(), graph.degrees
+    starts, rows = graph.indptr[:-1][degrees > 0], graph.rows()
+    for _ in range(N_BACKBONE_NEIGHBORS if graph.n_edges else 0):
+        least = np.flatnonzero(left == np.repeat(np.minimum.reduceat(left, starts), degrees[degrees > 0]))
+        first = least[np.diff(rows[least], prepend=-1) > 0]  # of neighbors at one distance the first listed
+        chosen[first], left[first] = True, np.inf
+    once = np.flatnonzero(rows < graph.indices)
+    by_length = once[np.argsort(graph.lengths[once], kind="stable")]
+    ranks = np.zeros(graph.n_edges)  # in place of lengths, which may be zero
+    ranks[by_length] = np.arange(1, len(by_length) + 1)
+    tree = minimum_spanning_tree(replace(graph, lengths=ranks).with_edges_where(ranks > 0).to_sparse())
+    chosen[by_length[tree.data.astype(np.int64) - 1]] = True
+    return symmetrize(replace(graph.with_edges_where(chosen), symmetric=False))
 
 
-def detour_lengths(rest: NeighborGraph, pairs: IntArray, limit: float) -> FloatArray:
-    """Return the geodesic distances of pairs, infinite beyond the limit."""
-    matrix = rest.to_sparse()
-    sources, source_of = np.unique(pairs[:, 0], return_inverse=True)
-    detours = np.empty(len(pairs))
-    step = max(1, BLOCK_LENGTHS // max(rest.n_points, 1))
-    for lo in range(0, len(sources), step):
-        lengths = dijkstra(matrix, indices=sources[lo : lo + step], limit=limit)
-        in_block = (source_of >= lo) & (source_of < lo + step)
-        detours[in_block] = lengths[source_of[in_block] - lo, pairs[in_block, 1]]
+def _tested(graph: NeighborGraph, backbone: NeighborGraph) -> IntArray:
+    """Return the edges to test, those of the points with the longest edges relative to their surroundings."""
+    rows = graph.rows()
+    scale = np.bincount(backbone.rows(), backbone.lengths, minlength=graph.n_points) / np.maximum(backbone.degrees, 1)
+    strain = graph.lengths / np.sqrt(np.maximum(scale[rows] * scale[graph.indices], TINY))
+    candidates = np.flatnonzero(rows < graph.indices)
+    n_sources = int(np.clip(MAX_SOURCE_LENGTHS // graph.n_points, MIN_SOURCES, MAX_SOURCES))
+    if n_sources < graph.n_points:
+        largest = np.zeros(graph.n_points)
+        np.maximum.at(largest, rows[candidates], strain[candidates])
+        sources = np.zeros(graph.n_points, dtype=bool)
+        sources[np.argpartition(-largest, n_sources)[:n_sources]] = True
+        candidates = candidates[sources[rows[candidates]]]
+    return candidates
+
+
+def _ends(graph: NeighborGraph, edges: IntArray) -> IntArray:
+    """Return the two points of each edge, shape (m, 2)."""
+    rows = np.searchsorted(graph.indptr, edges, side="right") - 1
+    return np.column_stack([rows, graph.indices[edges]]).astype(np.int64)
+
+
+def _listed(graph: NeighborGraph, points: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the positions of the edges in the lists of some points, and which of the points each belongs to."""
+    degrees = graph.degrees[points]
+    owner = np.repeat(np.arange(len(points)), degrees)
+    first = np.concatenate([[0], np.cumsum(degrees)[:-1]])
+    return graph.indptr[points][owner] + np.arange(len(owner)) - first[owner], owner
+
+
+def _reverse(graph: NeighborGraph, edges: IntArray) -> IntArray:
+    """Return the positions of edges in the lists of their other ends."""
+    i, j = _ends(graph, edges).T
+    listed, owner = _listed(graph, j)
+    same = graph.indices[listed] == i[owner]
+    reverse = np.empty(len(edges), dtype=np.int64)
+    reverse[owner[same]] = listed[same]
+    return reverse
+
+
+def _ranks(graph: NeighborGraph, edges: IntArray) -> IntArray:
+    """Return the rank of each edge among those of its ends, the better of both; 0 for a nearest neighbor."""
+    ranks = []
+    for positions in (edges, _reverse(graph, edges)):
+        listed, owner = _listed(graph, _ends(graph, positions)[:, 0])
+        length, mine = graph.lengths[listed], graph.lengths[positions][owner]
+        before = (length < mine) | ((length == mine) & (listed < positions[owner]))
+        ranks.append(np.bincount(owner, before, minlength=len(edges)))
+    return np.minimum(*ranks).astype(np.int64)
+
+
+def _without(graph: NeighborGraph, edges: IntArray) -> NeighborGraph:
+    """Return the graph without the given edges, in both directions."""
+    keep = np.ones(graph.n_edges, dtype=bool)
+    keep[edges] = keep[_reverse(graph, edges)] = False
+    return graph.with_edges_where(keep)
+
+
+def _with_long_detours(graph: NeighborGraph, rest: NeighborGraph, edges: IntArray, median: float, run: Run) -> IntArray:
+    """Return the edges whose ends the ``rest`` of the graph connects, but only by a long detour."""
+    pairs = _ends(graph, edges)
+    threshold = np.maximum(MIN_DETOUR_RATIO * graph.lengths[edges], MIN_DETOUR_LENGTH * median)
+    long = np.isinf(detour_lengths(rest, pairs, threshold, run))
+    edges, (i, j) = edges[long], pairs[long].T
+    if not len(edges):
+        return edges
+    _, component = connected_components(rest.to_sparse(), directed=False)
+    return edges[component[i] == component[j]]
+
+
+def detour_lengths(rest: NeighborGraph, pairs: IntArray, limits: FloatArray, run: Run) -> FloatArray:
+    """Return the geodesic distances of pairs, infinite beyond their limits."""
+    order = np.argsort(pairs[:, 0], kind="stable")
+    sources, starts = np.unique(pairs[order, 0], return_index=True)
+    detours = np.full(len(pairs), np.inf)
+    if rest.n_points**2 <= MAX_SCIPY_LENGTHS:  # as for the geodesic distances of all points
+        lengths = dijkstra(rest.to_sparse(), indices=sources, limit=float(limits.max(initial=0.0)))
+        detours = lengths[np.searchsorted(sources, pairs[:, 0]), pairs[:, 1]]
+        return np.where(detours <= limits, detours, np.inf)
+    from manifoldry.graph._kernels.paths import paths_to_targets
+
+    graph = rest.indptr.astype(np.int64), rest.indices.astype(np.int32), rest.lengths.astype(np.float64)
+    ends, targets = np.append(starts, len(pairs)).astype(np.int64), pairs[order, 1].astype(np.int64)
+    ordered = np.empty(len(pairs))
+    arrays = sources.astype(np.int64), ends, targets, limits[order].astype(np.float64), ordered
+    run.map(lambda lo, hi: paths_to_targets(*graph, *arrays, lo, hi), run.ranges(len(sources), SOURCES_PER_TASK))
+    detours[order] = ordered
     return detours
 
 
 def affected_share(graph: NeighborGraph, rest: NeighborGraph, run: Run) -> float:
     """Return the share of finite geodesic distances from some points that are much longer in the rest of the graph."""
     quiet = Run(0, run.n_jobs)
-    sources = np.sort(quiet.rng("short circuits").permutation(graph.n_points)[:N_AFFECTED_SOURCES])
-    before, after = (geodesic_lengths(each, quiet, sources)[0] for each in (graph, rest))
+    count = int(np.clip(MAX_AFFECTED_LENGTHS // graph.n_points, MIN_AFFECTED_SOURCES, MAX_AFFECTED_SOURCES))
+    sources = np.sort(quiet.rng("short circuits").permutation(graph.n_points)[:count])
+    before, _ = geodesic_lengths(graph, quiet, sources)
+    after, _ = geodesic_lengths(rest, quiet, sources)
     return float(np.mean((after > MIN_LONGER * before)[np.isfinite(before) & (before > 0)]))
 
 
@@ -229,7 +264,7 @@ class RefinedIndex(NeighborIndex):
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
         """Return neighbors of new points as `NeighborIndex.query` does."""
         neighbors, distances = self.index.query(X, run)
-        mask = _on_sheet(self.sheet, neighbors, distances)
+        mask = _on_sheet(self.sheet, neighbors, distances, run)
         # Dropped neighbors become padding, which has to be at the end of each list.
         order = np.argsort(~mask, axis=1, kind="stable")
         return (
@@ -255,7 +290,7 @@ def without_short_circuits(sample: NeighborhoodData, run: Run) -> NeighborhoodDa
     return replace(sample, neighbors=circuits.removed_from(sample.neighbors), graph=sheet, index=index)
 
 
-def _on_sheet(sheet: NeighborGraph, indices: IntArray, distances: FloatArray) -> Array:
+def _on_sheet(sheet: NeighborGraph, indices: IntArray, distances: FloatArray, run: Run) -> Array:
     """Return which neighbors of new points are not much farther along the sheet, from the nearest of them."""
     row, column = np.nonzero(indices >= 0)
     if not len(row):
@@ -264,7 +299,7 @@ def _on_sheet(sheet: NeighborGraph, indices: IntArray, distances: FloatArray) ->
     anchors = indices[np.arange(len(indices)), nearest]
     pairs = np.column_stack([anchors[row], indices[row, column]])
     limit = MIN_DETOUR_RATIO * distances[row, column]
-    detours = detour_lengths(sheet, pairs, float(limit.max())) + distances[row, nearest[row]]
+    detours = detour_lengths(sheet, pairs, limit, run) + distances[row, nearest[row]]
     mask = np.zeros(indices.shape, dtype=bool)
     mask[row, column] = (detours <= limit) | (column == nearest[row])
     return mask

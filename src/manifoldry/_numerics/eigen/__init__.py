@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from manifoldry._core import check
 from manifoldry._core.csgraph import connected_components
-from manifoldry._core.run import Run
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, Spectrum
 from manifoldry._core.warnings import warn
 from manifoldry._numerics.eigen.davidson import Tolerance
@@ -19,6 +20,7 @@ from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, lowest
 __all__ = ["GramMatrix", "column_signs", "fix_signs", "largest", "smallest"]
 SIGN_TIE_TOL = 1e-6
 """Entries this close to the largest magnitude count as equal, so that rounding does not decide the sign."""
+SMALL_RESIDUAL = 1e-12  # maximum residual of a small matrix relative to its norm, and inner product of two vectors
 KNOWN_VECTOR_TOL = 1e-6  # maximum residual of a known eigenvector, relative to the norm
 
 
@@ -44,6 +46,9 @@ def smallest(
 
     References: parlett1998, davidson1975, morgan1986
     """
+    small = B is None and null is None and tol is None and _is_small(A, k)
+    if small and (spectrum := _small_spectrum(A, k, "smallest", run)) is not None:
+        return spectrum
     pencil = Pencil.of(A, B, 1.0, null, run)
     return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
 
@@ -57,6 +62,9 @@ def largest(
     run: Run,
 ) -> Spectrum:
     """Return the k algebraically largest eigenpairs of A, values descending; ``known`` is ``null`` of `smallest`."""
+    small = known is None and tol is None and _is_small(A, k)
+    if small and (spectrum := _small_spectrum(A, k, "largest", run)) is not None:
+        return spectrum
     pencil = Pencil.of(A, None, -1.0, known, run)
     return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run)
 
@@ -71,6 +79,34 @@ def column_signs(vectors: FloatArray) -> FloatArray:
     size = np.abs(vectors)
     first = np.argmax(size >= (1 - SIGN_TIE_TOL) * size.max(axis=0), axis=0)
     return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
+def _is_small(A: Any, k: int) -> bool:
+    """Return whether LAPACK takes no longer than an iteration."""
+    square = isinstance(A, np.ndarray) and A.ndim == 2 and A.shape[0] == A.shape[1]
+    return square and A.dtype in (np.float32, np.float64) and 1 <= k <= len(A) <= MAX_LAPACK_SIZE
+
+
+def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
+    """Return eigenpairs by LAPACK; None if vectors of close values are not orthogonal, a risk of inverse iteration."""
+    with run.stage("eigenproblem"), one_blas_thread():
+        matrix, n = np.asarray(A, dtype=np.float64), len(A)
+        check.symmetric_form(matrix, matrix, 0.0, float(np.finfo(A.dtype).eps))
+        matrix = (matrix + matrix.T) / 2
+        # LAPACK guards its pivots by absolute numbers, so the norm is scaled to about 1, exactly, by a power of two.
+        norm = float(np.linalg.norm(matrix))
+        unit = 2.0 ** np.frexp(norm)[1]
+        ends = (0, k - 1) if order == "smallest" else (n - k, n - 1)
+        try:
+            values, vectors = scipy.linalg.eigh(matrix / unit, subset_by_index=ends, check_finite=False)
+        except np.linalg.LinAlgError:
+            return None
+        step = 1 if order == "smallest" else -1
+        values, vectors = unit * values[::step] + 0.0, fix_signs(vectors[:, ::step])  # no negative zeros
+        residuals = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
+        skew = np.abs(vectors.T @ vectors - np.eye(k)).max()
+        accurate = residuals.max() <= SMALL_RESIDUAL * norm and skew <= SMALL_RESIDUAL
+        return Spectrum(values, vectors, residuals, order, "lapack") if accurate else None
 
 
 def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run) -> Spectrum:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.eigen.pencil import BlockOperator, Pencil, check_form
+from manifoldry._numerics.eigen.pencil import BlockOperator, Pencil
 
 MAX_BASIS_BLOCKS = 10  # maximum number of blocks in the basis before a restart
 MAX_STALLED_STEPS = 3  # steps without progress after which an acceptable residual counts as converged
@@ -94,7 +95,7 @@ class Basis:
         new = orthonormal(block, self.pencil.known, self.vectors)
         image = self.pencil.apply(new)
         corner = new.T @ image
-        check_form(corner, image, self.norm, self.pencil.eps)
+        check.symmetric_form(corner, image, self.norm, self.pencil.eps)
         side = self.vectors.T @ image
         self._projection = np.block([[self._projection, side], [side.T, (corner + corner.T) / 2]])
         end = self.size + new.shape[1]

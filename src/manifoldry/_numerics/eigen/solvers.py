@@ -52,7 +52,8 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
     width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
-    best = Ritz(np.zeros(width), start, np.full(width, np.inf), 0.0)
+    norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
+    best = Ritz(np.zeros(width), np.linalg.qr(start)[0] if norm else start, np.full(width, np.inf), norm)
     name, tried = "", []
     # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
     with one_blas_thread():
@@ -92,8 +93,10 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
     ]
 
 
-def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz:
-    """Block Lanczos: products with A only."""
+def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz | None:
+    """Block Lanczos: products with A only; not to estimate a norm that is known."""
+    if steps == FIRST_KRYLOV_STEPS_SPARSE and best.norm > 0:
+        return None
     return davidson(pencil, best, k, lambda R: R, steps, tolerance, run)
 
 

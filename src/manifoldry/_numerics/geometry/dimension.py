@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry._core.arrays import sample_numbers
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._pairwise import distance_rows
@@ -73,7 +74,7 @@ def intrinsic_dimension(
         points = NeighborGraph.from_sparse(points)
     if isinstance(points, NeighborGraph):
         return dimension_of_lengths(_listed_lengths(points))
-    chosen = np.sort(Run(0).rng("dimension").permutation(points.shape[0])[:MAX_SAMPLED_POINTS])
+    chosen = sample_numbers(points.shape[0], MAX_SAMPLED_POINTS)
     measured = np.arange(0, len(chosen), max(1, -(-len(chosen) // MAX_MEASURED_POINTS)))
     with one_blas_thread():
         lengths = _sampled_distances(points, chosen, measured, metric, metric_params)

@@ -209,7 +209,7 @@ def _with_long_detours(graph: NeighborGraph, steep: Array) -> Array:
         suspects = np.flatnonzero(removed)
         remaining = graph.with_edges_where(~removed)
         limit = MIN_CROSSING_DETOUR * graph.lengths[suspects]
-        detours = detour_lengths(remaining, pairs[suspects], float(limit.max()))
+        detours = detour_lengths(remaining, pairs[suspects], limit, Run(0, 1))
         _, labels = connected_components(remaining.to_sparse(), directed=False)
         restored = (detours <= limit) | _reconnecting(labels[pairs[suspects]], graph.lengths[suspects])
         if not restored.any():

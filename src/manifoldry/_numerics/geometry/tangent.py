@@ -9,12 +9,11 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
+from manifoldry._core.values import Embedding, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_blocks
 from manifoldry._numerics.geometry.principal import gram_scores, principal_scores
-from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._sample import NeighborhoodData
 
 TANGENT_RANK_TOL = 1e-9  # Local variances below this share of the largest are rounding
@@ -170,16 +169,8 @@ def duplicates_laplacian(graph: NeighborGraph) -> csr_array:
 SURFACE_SLACK = 0.5
 """Measured dimension beyond n_components up to which the data counts as a surface: up to 0.35 on noisy rolls."""
 MIN_SHEET_POINTS = 30  # fewest points for a useful measurement of the dimension
-N_PATH_SOURCES, MAX_PATH_TARGETS = 100, 20_000  # points from and to which paths are compared with the layout
-Paths = tuple[FloatArray, IntArray]
-"""Lengths (m, n) of shortest paths from m points, and these points."""
-MAX_PATH_ERROR, DENSE_POINTS = 0.03, 400
-"""Largest error of Isomap's distances relative to the paths (0.026 on good layouts), and points without zigzags."""
-MAX_UNFOLDED_PATH_ERROR = 0.085  # the same if distances of neighbors may shrink, so that paths become straight
 MAX_BEND = 0.05
 """Share of their spread by which unfolded points may bend away from the layout: 0.049 for rigid errors up to 0.08."""
-MAX_STRAIGHT_DIMENSION = 2
-"""Dimensions up to which these limits hold: in a solid cube of 2,000 points paths are off by 0.034."""
 
 
 def is_surface(sample: NeighborhoodData, n_components: int) -> bool:
@@ -190,27 +181,6 @@ def is_surface(sample: NeighborhoodData, n_components: int) -> bool:
     points = sample.neighbors if sample.X is None else sample.X
     metric = "precomputed" if sample.pairwise else rule.metric
     return intrinsic_dimension(points, metric, rule.metric_params).value <= n_components + SURFACE_SLACK
-
-
-def path_error(graph: NeighborGraph, coordinates: FloatArray, run: Run, known: Paths | None = None) -> float:
-    """Return the root mean square difference of distances and shortest paths, relative to the paths.
-
-    Paths from some points may be ``known``; with many points, those to a part of them are compared.
-    """
-    targets = np.arange(0, graph.n_points, -(-graph.n_points // MAX_PATH_TARGETS))
-    with run.stage("distances along the data"):
-        if known is None:
-            quiet = Run(0, run.n_jobs)
-            sources = np.sort(quiet.rng("path error").permutation(graph.n_points)[:N_PATH_SOURCES])
-            known = geodesic_lengths(graph, quiet, sources)
-        squares = total = 0.0
-        for path, source in zip(*known, strict=True):
-            lengths = path[targets].astype(np.float64)
-            finite = np.isfinite(lengths)
-            distances = np.linalg.norm(coordinates[targets[finite]] - coordinates[source], axis=1)
-            squares += float(((distances - lengths[finite]) ** 2).sum())
-            total += float((lengths[finite] ** 2).sum())
-    return float(np.sqrt(squares / total)) if total > 0 else 0.0
 
 
 def bend(graph: NeighborGraph, spectrum: Spectrum, n_components: int) -> float:
@@ -238,25 +208,3 @@ def with_bend(embedding: Embedding, sample: NeighborhoodData, run: Run) -> Embed
             "or it is curved in every direction. IPA leaves out such neighbors.",
         )
     return replace(embedding, notes={**embedding.notes, "bend": bend_size, "advice": advice})
-
-
-def with_path_error(
-    embedding: Embedding,
-    sample: NeighborhoodData,
-    run: Run,
-    limit: float = MAX_PATH_ERROR,
-    instead: str = "IPA",
-    known: Paths | None = None,
-) -> Embedding:
-    """Return the embedding of a surface with the error of its distances along the data, and advice if it is large."""
-    n, n_components = embedding.coordinates.shape
-    if sample.targets is not None or n_components > MAX_STRAIGHT_DIMENSION or not is_surface(sample, n_components):
-        return embedding
-    error, advice = path_error(sample.graph, embedding.coordinates, run, known), embedding.notes.get("advice", ())
-    if error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5) and not (advice or embedding.notes.get("surface_advice")):
-        advice = (
-            f"The layout changes the distances along the data by {error:.0%} (root mean square): the data has a hole, "
-            f"a concave outline or short circuits, or cannot be laid flat. Use {instead}, which does "
-            "not depend on such path lengths.",
-        )
-    return replace(embedding, notes={**embedding.notes, "path_error": error, "advice": advice})

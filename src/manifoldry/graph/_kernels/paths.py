@@ -6,6 +6,8 @@ monotone, bit-identical to Dijkstra's result; so it does not depend on the searc
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 import numpy as np
 
 from manifoldry._core.kernel import kernel
@@ -134,6 +136,44 @@ def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
             row = out[rows[lane]]
             for v in range(lo, hi):
                 row[points[v]] = distance[v, lane]
+
+
+@kernel(f"void({_graph}, int64[::1], int64[::1], int64[::1], float64[::1], float64[::1], int64, int64)")
+def paths_to_targets(indptr, indices, lengths, sources, ends, targets, limits, out, lo, hi):  # type: ignore[no-untyped-def]
+    """Write the distances of ``sources[lo:hi]`` to the targets of each, infinite beyond the limits of these.
+
+    The targets of source s are ``targets[ends[s]:ends[s + 1]]``. The search ends when all of them are reached.
+    """
+    n = len(indptr) - 1
+    distance, is_target, is_done = np.full(n, np.inf), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    for s in range(lo, hi):
+        limit, missing = 0.0, 0
+        for t in range(ends[s], ends[s + 1]):
+            limit = max(limit, limits[t])
+            missing += not is_target[targets[t]]
+            is_target[targets[t]] = True
+        distance[sources[s]] = 0.0
+        heap, seen = [(0.0, sources[s])], [sources[s]]
+        while len(heap) > 0 and missing > 0:
+            reached, u = heappop(heap)
+            if is_done[u]:
+                continue
+            is_done[u] = True
+            missing -= is_target[u]
+            for e in range(indptr[u], indptr[u + 1]):
+                v = np.int64(indices[e])
+                candidate = reached + lengths[e]
+                if candidate < distance[v] and candidate <= limit:
+                    if distance[v] == np.inf:
+                        seen.append(v)
+                    distance[v] = candidate
+                    heappush(heap, (candidate, v))
+        for t in range(ends[s], ends[s + 1]):
+            v = targets[t]
+            out[t] = distance[v] if is_done[v] and distance[v] <= limits[t] else np.inf
+            is_target[v] = False
+        for v in seen:
+            distance[v], is_done[v] = np.inf, False
 
 
 @kernel("int64[::1](int64[::1], int32[::1], int64)")

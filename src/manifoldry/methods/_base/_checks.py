@@ -5,8 +5,9 @@ Neighbors are compared in a sample of bounded size, so the check takes a few hun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
+from manifoldry._core.arrays import sample_of
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
@@ -205,16 +207,16 @@ class LayoutCheck:
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
         for n_compared in COMPARED:
             distances = self._distances(points, np.arange(min(len(points), n_compared)))
-            layout = _LayoutRows.of(Y[points], distances, k)
-            principal = None if components is None else _LayoutRows.of(components, distances, k)
-            comparison = _compare(layout, principal, len(Y))
+            layouts = [Y[points]] if components is None else [Y[points], components]
+            compared = _rows_of(layouts, distances, k)
+            comparison = _compare(compared[0], compared[1] if len(compared) > 1 else None, len(Y))
             if comparison.harmless or comparison.harmful:
                 break
         neighbors = nearest(distances, k)
         scores: dict[str, Any] = {"n_neighbors": k, "n_compared": len(distances), "n_among": len(points)}
-        scores |= layout.scores(neighbors)
+        scores |= compared[0].scores(neighbors)
         return replace(
-            comparison, figures=scores if principal is None else {**scores, "pca": principal.scores(neighbors)}
+            comparison, figures=scores if components is None else {**scores, "pca": compared[1].scores(neighbors)}
         )
 
     def _distances(self, points: IntArray, rows: IntArray) -> FloatArray:
@@ -297,11 +299,6 @@ class _LayoutRows:
     distances: FloatArray
     trust: FloatArray
 
-    @classmethod
-    def of(cls, Y: FloatArray, in_data: FloatArray, k: int) -> _LayoutRows:
-        distances = distances_without_self(distance_rows(Y), np.arange(len(in_data)))
-        return cls(distances, nearness(len(Y), ranks_of(in_data, nearest(distances, k))))
-
     def scores(self, neighbors: IntArray) -> dict[str, float]:
         ranks = ranks_of(self.distances, neighbors)
         return {
@@ -309,6 +306,15 @@ class _LayoutRows:
             "continuity": float(nearness(self.distances.shape[1], ranks).mean()),
             "knn_kept": float(preserved_share(ranks).mean()),
         }
+
+
+def _rows_of(layouts: Sequence[FloatArray], in_data: FloatArray, k: int) -> list[_LayoutRows]:
+    """Return the first rows of some layouts, given the distances (m, n) between the points in the data."""
+    n, rows = in_data.shape[1], np.arange(len(in_data))
+    distances = [distances_without_self(distance_rows(Y), rows) for Y in layouts]
+    ranks = ranks_of(in_data, np.hstack([nearest(each, k) for each in distances]))
+    parts = np.split(ranks, len(layouts), axis=1)
+    return [_LayoutRows(each, nearness(n, part)) for each, part in zip(distances, parts, strict=True)]
 
 
 def _compare(layout: _LayoutRows, principal: _LayoutRows | None, n_points: int) -> _Comparison:
@@ -373,6 +379,29 @@ def problems(model: object) -> tuple[str, ...]:
     proven = {each.sentence for each in certificates_of(model) if each.verdict != "bound only"}
     others = proven.union(notes.get("remarks", ()))
     return tuple(text for text in notes.get("advice", ()) if text not in others)
+
+
+MAX_MEASURED_ROWS = 2000  # rows of the sample in which the data is measured
+MAX_KEPT_ENTRIES = 1_000_000  # entries of a sample that is kept until it is measured: 8 MB
+
+
+def measured_later(measure: Callable[..., Any], rows: Any, *args: Any) -> Any:
+    """Return the function that measures a sample of the rows, or the measurement if the sample is large to keep."""
+    sample = sample_of(rows, MAX_MEASURED_ROWS)
+    if issparse(sample) or sample.size > MAX_KEPT_ENTRIES:
+        return measure(sample, *args)
+    return partial(measure, sample.copy() if sample is rows else sample, *args)
+
+
+def dimension_later(points: Any, metric: Any = "euclidean", parameters: dict[str, Any] | None = None) -> Any:
+    """Return what measures the dimension of validated input, its dimension, or None without distances."""
+    from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+
+    if metric == "affinity" or (metric == "gram" and issparse(points)):
+        return None
+    if isinstance(points, NeighborGraph) or callable(metric) or metric in ("precomputed", "gram"):
+        return intrinsic_dimension(points, metric, parameters)
+    return measured_later(intrinsic_dimension, points, metric, parameters)
 
 
 def by_dimension(measured: IntrinsicDimension) -> Suggestion:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
@@ -31,7 +30,6 @@ from manifoldry.methods._base._estimator import (
 
 if TYPE_CHECKING:
     from manifoldry._numerics.elbow import Suggestion
-    from manifoldry._numerics.geometry.dimension import IntrinsicDimension
 
 __all__ = ["Embedder", "Metric", "Seed", "count_points"]
 
@@ -215,8 +213,11 @@ class Embedder(TransformMixin, RunMixin):
             embedding = replace(embedding, trace=embedding.trace.interrupted())
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
         points = self._complete(points)
-        if "dimension" not in self.diagnostics_:
-            self.diagnostics_["dimension"] = self._dimension(points)
+        if "dimension" not in self._notes:
+            from manifoldry.methods._base._checks import dimension_later
+
+            parameters = getattr(self, "metric_params", None)
+            self._notes["dimension"] = dimension_later(points, self._metric, parameters)
         self._check_layout(points, run)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -249,14 +250,6 @@ class Embedder(TransformMixin, RunMixin):
     def _complete(self, points: Any) -> Any:
         """Return validated input with nothing missing, as it is measured and compared after the fit."""
         return points
-
-    def _dimension(self, points: Any) -> IntrinsicDimension | None:
-        """Return the measured dimension of validated input; affinities and sparse inner products have no distances."""
-        if self._metric == "affinity" or (self._metric == "gram" and issparse(points)):
-            return None
-        from manifoldry._numerics.geometry.dimension import intrinsic_dimension
-
-        return intrinsic_dimension(points, self._metric, getattr(self, "metric_params", None))
 
     @abstractmethod
     def _embed(self, X: Any, run: Run) -> Embedding:

@@ -6,8 +6,9 @@ import functools
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -78,8 +79,6 @@ def estimator(cls: C) -> C:
 # that a misspelled one would not be seen.
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -96,6 +95,7 @@ if TYPE_CHECKING:
         def set_params(self, **params: Any) -> Self:
             """Set parameters by name."""
 
+        def __getstate__(self) -> Any: ...
         def __repr__(self, N_CHAR_MAX: int = 700) -> str: ...
         def __sklearn_tags__(self) -> Any: ...
         def _html_repr(self) -> str: ...
@@ -140,11 +140,31 @@ class Estimator(BaseEstimator, ABC):
     fitted by a sample, unless the class takes account of all rows in ``_fit_chunked``.
     """
 
-    diagnostics_: dict[str, Any]
-
     _chunk_support: ClassVar[ChunkSupport] = ChunkSupport()
     _for_visualization: ClassVar[bool] = True
     """Whether the method is meant for pictures; its card decides."""
+
+    @property
+    def diagnostics_(self) -> dict[str, Any]:
+        """What the fit found out about itself; entries that no finding needs are computed when it is first read."""
+        notes = self._notes
+        notes |= {name: entry() for name, entry in notes.items() if isinstance(entry, partial)}
+        return notes
+
+    @diagnostics_.setter
+    def diagnostics_(self, notes: dict[str, Any]) -> None:
+        vars(self)["diagnostics_"] = notes
+
+    @property
+    def _notes(self) -> dict[str, Any]:
+        """``diagnostics_`` in which entries may be functions without arguments that compute them."""
+        if "diagnostics_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no diagnostics_ before it is fitted.")
+        return cast(dict[str, Any], vars(self)["diagnostics_"])
+
+    def __getstate__(self) -> Any:
+        getattr(self, "diagnostics_", None)  # a function is not stored, but what it computes
+        return super().__getstate__()
 
     @property
     def _ignores_units(self) -> bool:
@@ -338,7 +358,7 @@ class Estimator(BaseEstimator, ABC):
                 f"a sample of {m:,} of {n:,} rows; {rest} the others. Neighbors are those in the sample, and a group "
                 f"of fewer than {seen_size(m, n):,} rows may have none there"
             )
-        self.diagnostics_["fitted_to"] = text
+        self._notes["fitted_to"] = text
 
     def _map_chunks(self, method: str, chunks: ChunkedData) -> Any:
         """Return the output of a fitted estimator's method for every chunk, in the form of the input.
@@ -396,10 +416,10 @@ class Estimator(BaseEstimator, ABC):
 
         with run.stage("look"), one_blas_thread():
             report = check_layout(X, cast(Any, self).embedding_, self, run)
-        if report.figures:
-            self.diagnostics_["figures"] = report.figures
-        self.diagnostics_["seconds"]["look"] = run.seconds["look"]
-        self.diagnostics_["remarks"] = (*self.diagnostics_.get("remarks", ()), *report.remarks)
+        notes = self._notes
+        notes |= {"figures": report.figures} if report.figures else {}
+        notes["seconds"]["look"] = run.seconds["look"]
+        notes["remarks"] = (*notes.get("remarks", ()), *report.remarks)
         self._report(X, report.causes, report.symptoms)
 
     def _report(self, X: Any, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
@@ -410,10 +430,10 @@ class Estimator(BaseEstimator, ABC):
         """
         from manifoldry.methods._base._checks import certificates_of, ranked
 
-        notes, collected = self.diagnostics_, pop_collected(self)
+        notes, collected = self._notes, pop_collected(self)
         unfolded = notes.pop("surface_advice", ())
         remarks = [*notes.get("remarks", ()), *collected.remarks]
-        measured = notes.get("dimension")
+        measured = self.diagnostics_.get("dimension") if unfolded else None
         # Data of more dimensions than the layout cannot be unfolded anyway.
         if measured is None or round(measured.value) <= cast(Any, self).embedding_.shape[1]:
             notes["advice"] = (*notes.get("advice", ()), *unfolded)
@@ -444,19 +464,16 @@ class Estimator(BaseEstimator, ABC):
         from manifoldry._numerics.geometry.scales import dominating_columns
         from manifoldry.methods._base._checks import plain, scale_sentence
 
-        if isinstance(X, NeighborGraph) or self._ignores_units:
+        no_units = isinstance(X, NeighborGraph) or self._ignores_units
+        if no_units or (columns := dominating_columns(X, self._metric)) is None:
             return []
-        columns = dominating_columns(X, self._metric)
-        if columns is None:
-            return []
-        self.diagnostics_["dominating_columns"] = {"columns": columns.columns, "share": columns.share}
+        self._notes["dominating_columns"] = {"columns": columns.columns, "share": columns.share}
         return plain([scale_sentence(columns, type(self).__name__, getattr(self, "feature_names_in_", None))])
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return the call that makes the estimator, with the findings of its fit below."""
-        notes = getattr(self, "diagnostics_", {})
-        texts = [f"Fitted to {notes['fitted_to']}."] if "fitted_to" in notes else []
-        texts += notes.get("advice", ())
+        notes = getattr(self, "_notes", {})
+        texts = [*([f"Fitted to {notes['fitted_to']}."] if "fitted_to" in notes else []), *notes.get("advice", ())]
         if len(texts) > MAX_SHOWN + 1:
             texts[MAX_SHOWN:] = [f'{len(texts) - MAX_SHOWN} more in diagnostics_["advice"].']
         return "\n".join([super().__repr__(N_CHAR_MAX), *(f"  # {text}" for text in texts)])
@@ -465,7 +482,7 @@ class Estimator(BaseEstimator, ABC):
         """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
         from manifoldry.methods._base._notebook import NotebookView
 
-        return NotebookView(self).html() if hasattr(self, "diagnostics_") else str(super()._html_repr())
+        return NotebookView(self).html() if hasattr(self, "_notes") else str(super()._html_repr())
 
 
 def as_chunked(X: Any) -> ChunkedData | None:

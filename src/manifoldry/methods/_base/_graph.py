@@ -16,7 +16,7 @@ from manifoldry._core.values import Embedding, NeighborGraph
 from manifoldry._core.warnings import warn
 from manifoldry._numerics.extension.components import embed_components
 from manifoldry._numerics.geometry.supervised import with_targets
-from manifoldry.graph._operations import Policy, symmetrize
+from manifoldry.graph._operations import Policy, components, symmetrize
 from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import without_short_circuits
@@ -93,6 +93,10 @@ class GraphEmbedder(Embedder):
         return replace(embedding, notes={**embedding.notes, **target_notes(targets, sample.targets)})
 
     def _embed_sample(self, sample: NeighborhoodData, run: Run) -> Embedding:
+        if len(components(sample.graph)) == 1:
+            embedding = self._unfold(sample, self.n_components, run)
+            notes = {**sample.index.notes, "components": 1, **embedding.notes}
+            return replace(embedding, graph=embedding.graph or sample.graph, notes=notes)
         embedding = embed_components(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 

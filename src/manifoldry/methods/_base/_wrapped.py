@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.arrays import validated_coordinates
+from manifoldry._core.arrays import sample_of, validated_coordinates
 from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import FloatArray, Spectrum
@@ -42,8 +42,7 @@ MAX_VARIANCE_ROWS = 2000  # maximum number of rows whose principal components ar
 def residual_variance_shares(rows: Any) -> FloatArray:
     """Return the shares of the variance that 1, 2, ..., 10 principal components leave out, of a sample of the rows."""
     run = Run(0, 1)
-    chosen = np.sort(run.rng("variance").permutation(rows.shape[0])[:MAX_VARIANCE_ROWS])
-    sample = rows[chosen].astype(float)
+    sample = sample_of(rows, MAX_VARIANCE_ROWS).astype(float)
     with one_blas_thread():
         if issparse(sample):
             from manifoldry._numerics.scaling import center_gram
@@ -245,14 +244,14 @@ class Wrapped(TransformMixin):
 
     def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
         """Set the attributes that a fit adds to scikit-learn's."""
-        from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+        from manifoldry.methods._base._checks import dimension_later
 
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
         if not np.isfinite(self.embedding_).all():
             raise self._no_answer()
         self.diagnostics_ = {
             "seconds": seconds,
-            "dimension": intrinsic_dimension(rows),
+            "dimension": dimension_later(rows),
             "advice": tuple(self._unit_advice(rows)),
         }
 
@@ -347,8 +346,10 @@ class WrappedSpectral(Wrapped):
             back = X.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
             images = X @ back - self.mean_ @ back
             self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
+        from manifoldry.methods._base._checks import measured_later
+
         super()._keep(rows, scores, seconds)
-        self.diagnostics_["left_over"] = residual_variance_shares(rows)
+        self._notes["left_over"] = measured_later(residual_variance_shares, rows)
 
     def _forget_rows(self) -> None:
         """Remove what a fit has kept of individual rows."""
@@ -369,5 +370,5 @@ class WrappedSpectral(Wrapped):
         vectors = centered @ self.components_.astype(np.float64).T / np.sqrt(np.where(values > 0, values, 1.0))
         self.spectrum_ = Spectrum(values, vectors, residuals, "largest")
         super()._keep(sample.rows, self.transform(sample.rows), dict(run.seconds))
-        self.diagnostics_["left_over"] = left_over
+        self._notes["left_over"] = left_over
         self._check_layout(sample.rows, Run(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,13 +20,15 @@ from manifoldry._numerics.extension.geodesic import (
     geodesic_matrix,
     reconstruction_error,
     residual_variances,
+    some_paths,
     suggest_n_components,
+    with_path_error,
 )
-from manifoldry._numerics.geometry.tangent import with_path_error
 from manifoldry._numerics.scaling import additive_constant, classical_scaling
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import local_scale, rescaled
 from manifoldry.graph._sample import NeighborhoodData
+from manifoldry.graph._short_circuits import short_circuit_notes
 from manifoldry.methods._base import GraphEmbedder, estimator
 from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._texts import TARGET_METRIC_TEXT, TARGET_WEIGHT_TEXT
@@ -85,9 +88,9 @@ class Isomap(GeodesicMixin):
     dist_matrix_ : ndarray of shape (n_samples, n_samples)
         The geodesic distances, computed on access; infinite between components that are embedded apart.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, ``short_circuits``, advice, the values chosen by "auto". If the data
-        looks like a curve or surface of ``n_components`` dimensions, ``path_error``: the root mean square difference
-        between distances in the layout and geodesic distances, relative to the latter; above 0.03 there is advice.
+        Seconds, memory, components, bridges, advice, the values chosen by "auto". ``path_error`` of a curve or surface:
+        the root mean square difference between distances in the layout and geodesic distances, relative to the latter.
+        If it is above 0.03 or not known, ``short_circuits`` of the graph are searched for, and there is advice.
 
     See Also
     --------
@@ -120,9 +123,10 @@ class Isomap(GeodesicMixin):
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
         if len(sources) < sample.n_points:  # stopped by the callback
             return embed_by_landmarks(sample.index, lengths, sources, n_components, run)
+        paths = some_paths(sources, lengths)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        embedding = embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run)
-        return with_path_error(embedding, sample, run)
+        embedding = embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling))
+        return with_path_error(embedding, sample, paths, find=partial(short_circuit_notes, run=run))
 
 
 @register(
@@ -202,8 +206,9 @@ class LandmarkIsomap(GeodesicMixin):
             n = sample.n_points
             chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
         lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
-        embedding = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
-        return with_path_error(embedding, sample, run, known=(lengths, landmarks))
+        embedding = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run)
+        paths = some_paths(landmarks, lengths)
+        return with_path_error(embedding, sample, paths, find=partial(short_circuit_notes, run=run))
 
 
 @register(
@@ -258,7 +263,9 @@ class ConformalIsomap(GeodesicMixin):
         if len(sources) < graph.n_points:
             return replace(embed_by_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale), run)
+        # In conformal lengths edges across a gap are not long, because they contribute to the scale of their ends.
+        notes = short_circuit_notes(sample.graph, run)
+        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale), **notes)
 
 
 @register(
@@ -313,6 +320,5 @@ class KernelIsomap(GeodesicMixin):
         shift = additive_constant(lengths, run)
         lengths[lengths > 0] += shift
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(
-            GeodesicNystrom(sample.index, sample.graph, scaling, shift), run, additive_constant=shift
-        )
+        notes = {"additive_constant": shift, **short_circuit_notes(sample.graph, run)}
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), **notes)

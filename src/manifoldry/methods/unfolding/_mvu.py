@@ -12,16 +12,10 @@ from manifoldry._core.parameters import Fraction, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph
+from manifoldry._numerics.extension.geodesic import MAX_UNFOLDED_PATH_ERROR, paths_along, with_path_error
 from manifoldry._numerics.extension.local import check_duration, distances_fit, embed_unfolded
 from manifoldry._numerics.geometry.neighborhoods import gather
-from manifoldry._numerics.geometry.tangent import (
-    MAX_LENGTH_ERROR,
-    MAX_UNFOLDED_PATH_ERROR,
-    is_surface,
-    length_error,
-    with_bend,
-    with_path_error,
-)
+from manifoldry._numerics.geometry.tangent import MAX_LENGTH_ERROR, is_surface, length_error, with_bend
 from manifoldry._numerics.scaling import embed_from_landmarks, landmark_scaling
 from manifoldry._numerics.semidefinite.barrier_path import Stretched, StretchOptions, stretch_out
 from manifoldry._numerics.semidefinite.frames import FrameLayout, Stretch
@@ -159,7 +153,7 @@ class MVU(KeptDistancesMixin):
         if keeps or run.stopped:
             return embedding
         instead = "IPA, or constraints='equal'" if self.constraints == "at most" else "IPA"
-        return with_path_error(embedding, sample, run, MAX_UNFOLDED_PATH_ERROR, instead)
+        return with_path_error(embedding, sample, paths_along(graph, run), MAX_UNFOLDED_PATH_ERROR, instead)
 
     def _in_low_rank(self, sample: NeighborhoodData, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         graph, n = sample.graph, sample.n_points

@@ -165,7 +165,7 @@ class NonlinearFactorAnalysis(DensityMixin, Embedder):
             trace=fit.trace,
             extension=model,
             inverse=PolynomialPoints(model),
-            notes=self._notes(fit),
+            notes=self._fit_notes(fit),
             fitted={
                 "components_": np.ascontiguousarray((scale[:, None] * model.loadings).T),
                 "powers_": basis.powers,
@@ -174,7 +174,7 @@ class NonlinearFactorAnalysis(DensityMixin, Embedder):
             },
         )
 
-    def _notes(self, fit: FactorFit) -> dict[str, Any]:
+    def _fit_notes(self, fit: FactorFit) -> dict[str, Any]:
         """Return likelihoods, and advice if the polynomials gain nothing or there is no noise."""
         model, (n, m) = fit.model, fit.moments.means.shape
         varies = model.scale > 0

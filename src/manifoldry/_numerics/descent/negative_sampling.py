@@ -82,7 +82,7 @@ class NegativeSampling:
         self._first_sweep = int(rng.integers(2**32))
         self._seeds = rng.integers(2**64, size=(parameters.n_epochs, 2), dtype=np.uint64)
 
-    def advance(self, Y: FloatArray, step: int) -> None:
+    def advance(self, Y: FloatArray, step: int, limit: int) -> int:  # noqa: ARG002
         """Move ``Y`` (float32) by one epoch: a sweep into another array, and one back, then along the density term."""
         moved = np.empty_like(Y)
         self._sweep(Y, moved, step, 0)
@@ -90,6 +90,7 @@ class NegativeSampling:
         p, density = self.parameters, self.density
         if density is not None and step + 1 > (1.0 - density.goal.share) * p.n_epochs:
             Y += density.moves(Y, density.factor * p.learning_rate * (1.0 - step / p.n_epochs))
+        return 1
 
     def _sweep(self, before: FloatArray, after: FloatArray, epoch: int, half: int) -> None:
         if before.shape[1] == 2:  # only the loop that is used is compiled

@@ -123,18 +123,22 @@ class Momentum:
     velocity: FloatArray | None = None
     gains: FloatArray | None = None
 
-    def advance(self, Y: FloatArray, step: int, limit: int) -> int:  # noqa: ARG002
-        gradient = self.gradient(Y)
+    def state(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return velocity and gains, which change in place."""
         if self.velocity is None or self.gains is None:
             self.velocity, self.gains = np.zeros_like(Y), np.ones_like(Y)
-        ascent = self.velocity * gradient
+        return self.velocity, self.gains
+
+    def advance(self, Y: FloatArray, step: int, limit: int) -> int:  # noqa: ARG002
+        gradient, (velocity, gains) = self.gradient(Y), self.state(Y)
+        ascent = velocity * gradient
         if self.restart == "per_point":
-            self.velocity[ascent.sum(axis=1) > 0] *= 0.5
+            velocity[ascent.sum(axis=1) > 0] *= 0.5
         elif ascent.sum() > 0:
-            self.velocity[:] = ascent[:] = 0.0
-        np.maximum(np.where(ascent < 0, self.gains + 0.2, self.gains * 0.8), MIN_GAIN, out=self.gains)
-        _accelerate(self.velocity, self.learning_rate * self.gains * gradient, self.momentum, self.max_move)
-        Y += self.velocity
+            velocity[:] = ascent[:] = 0.0
+        np.maximum(np.where(ascent < 0, gains + 0.2, gains * 0.8), MIN_GAIN, out=gains)
+        _accelerate(velocity, self.learning_rate * gains * gradient, self.momentum, self.max_move)
+        Y += velocity
         Y -= Y.mean(axis=0)
         return 1
 

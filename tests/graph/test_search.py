@@ -1,5 +1,6 @@
 """Every engine against sorting all distances, and the table that chooses between them."""
 
+import os
 import pickle
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 from scipy.spatial.distance import cdist
 
-from helpers import bytes_of, edges_of
+from helpers import bytes_of, edges_of, in_new_process
 from manifoldry._core.run import Run
 from manifoldry.graph import _engines as all_pairs
 from manifoldry.graph import _search as search
@@ -425,6 +426,7 @@ def rows_for_products(name, n):
 )
 def test_products_of_blocks_find_all_neighbors(name, monkeypatch):
     monkeypatch.setattr(all_pairs, "SCORE_BLOCK", 100)
+    monkeypatch.setattr(all_pairs, "SLAB_ENTRIES", 12 * 290)
     X, k = rows_for_products(name, 730), 9
     if name in ("plain", "offset", "single precision"):  # offsets are removed, so single precision suffices
         monkeypatch.setattr(all_pairs, "_nearest_by_differences", None)
@@ -450,6 +452,28 @@ def test_products_of_blocks_give_the_same_bits_on_any_threads_and_in_any_unit(na
         scaled = graph_of(2.0**power * X, 7, search="exact")[0]
         np.testing.assert_array_equal(scaled.indices, answers[0].indices)
         np.testing.assert_array_equal(scaled.lengths, 2.0**power * answers[0].lengths)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_can_search_after_its_parent():
+    script = """
+import os, numpy
+from manifoldry._core.run import Run
+from manifoldry.graph import _engines
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+X = numpy.random.default_rng(0).standard_normal((2500, 12))
+def search_all():
+    for _engines.MAX_SERIAL_PRODUCT in (0, 2_000_000_000):
+        for search in ("exact", "approximate"):
+            neighbor_graph(X, NeighborRule(5, search=search).resolve(len(X)), Run(0, 4))
+search_all()
+child = os.fork()
+if child == 0:
+    search_all()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert in_new_process(script) == "7"
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])

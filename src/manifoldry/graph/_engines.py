@@ -32,8 +32,9 @@ N_CENTER_ROWS = 1000  # rows whose median serves as the center
 N_SPARE_CANDIDATES = 8
 """Candidates kept by their scores beyond the number of neighbors, so that rounding can hardly drop a neighbor."""
 MAX_LISTED_NEIGHBORS = 500  # more are kept in scikit-learn's heaps: inserting into a list takes its length
-QUERY_BLOCK, SCORE_BLOCK = 512, 2048
-"""Rows of a block of queries, and of the fitted points that it is compared with at a time: 4 MB of scores."""
+QUERY_BLOCK, SCORE_BLOCK, SLAB_ENTRIES = 512, 2048, 1 << 24
+"""Rows of a block of queries, and of the fitted points that it is compared with at a time: 4 MB of scores. The points
+are centered slab by slab, 67 MB each in single precision."""
 SPARSE_WORKING_MB = 128
 """Size of a block of distances in scikit-learn: with its default of 1024 MB the cosines of 20,000 sparse rows take
 2.4 GB, and 50 % more time."""
@@ -225,34 +226,35 @@ def _smallest_scores(
 
     shift, unit, real = units
     n, columns = X.shape
-    points = np.empty((n, columns + 1), real)
+    width, slab = min(n, k + N_SPARE_CANDIDATES), min(n, 1 + SLAB_ENTRIES // columns)
+    ids, smallest = np.full((len(rows), width), -1, np.int32), np.full((len(rows), width), np.inf, real)
+    norms, points = np.empty(len(rows)), np.empty((slab, columns + 1), real)
 
     def centered(rows: Array) -> Array:
+        return np.subtract(rows, shift, dtype=np.result_type(rows, real)) / real(unit)
+
+    def center(start: int, lo: int, hi: int) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # a list without finite scores is found incomplete
-            return np.subtract(rows, shift, dtype=np.result_type(rows, real)) / real(unit)
+            block = centered(X[start + lo : start + hi])
+            points[lo:hi, -1] = squared_lengths(block)
+            points[lo:hi, :-1] = np.multiply(block, -2, out=block)
 
-    def center(lo: int, hi: int) -> None:
-        block = centered(X[lo:hi])
-        points[lo:hi, -1] = squared_lengths(block)
-        points[lo:hi, :-1] = np.multiply(block, -2, out=block)
-
-    run.map(center, run.ranges(n, 1 + (1 << 19) // columns))
-    width = min(n, k + N_SPARE_CANDIDATES)
-    ids, smallest = np.full((len(rows), width), -1, np.int32), np.full((len(rows), width), np.inf, real)
-    norms = np.empty(len(rows))
-
-    def block(lo: int, hi: int) -> None:
+    def compare(start: int, lo: int, hi: int) -> None:
         queries = np.ones((hi - lo, columns + 1), real)
         scores = np.empty((hi - lo, SCORE_BLOCK), real)
         with np.errstate(over="ignore", invalid="ignore"):
             queries[:, :-1] = centered(Q[rows[lo:hi]])
             norms[lo:hi] = np.sqrt(squared_lengths(queries[:, :-1].astype(np.float64)))
-            for first in range(0, n, SCORE_BLOCK):
-                there = points[first : first + SCORE_BLOCK]
+            for first in range(0, min(slab, n - start), SCORE_BLOCK):
+                there = points[first : min(first + SCORE_BLOCK, n - start)]
                 np.matmul(queries, there.T, out=scores[:, : len(there)])
-                keep_smallest(scores, len(there), first, ids[lo:hi], smallest[lo:hi])
+                keep_smallest(scores, len(there), start + first, ids[lo:hi], smallest[lo:hi])
 
-    run.map(block, run.ranges(len(rows), min(QUERY_BLOCK, max(64, len(rows) // 64))), blas=True)
+    for start in range(0, n, slab):
+        blocks = run.ranges(min(slab, n - start), 1 + (1 << 19) // columns)
+        run.map(center, [(start, *block) for block in blocks])
+        queries = run.ranges(len(rows), min(QUERY_BLOCK, max(64, len(rows) // 64)))
+        run.map(compare, [(start, *block) for block in queries], blas=True)
     return ids, smallest[:, -1].astype(np.float64), norms
 
 

@@ -32,9 +32,9 @@ N_CENTER_ROWS = 1000  # rows whose median serves as the center
 N_SPARE_CANDIDATES = 8
 """Candidates kept by their scores beyond the number of neighbors, so that rounding can hardly drop a neighbor."""
 MAX_LISTED_NEIGHBORS = 500  # more are kept in scikit-learn's heaps: inserting into a list takes its length
-QUERY_BLOCK, SCORE_BLOCK, SLAB_ENTRIES = 512, 2048, 1 << 24
+QUERY_BLOCK, SCORE_BLOCK, SLAB_ENTRIES = 512, 2048, 1 << 23
 """Rows of a block of queries, and of the fitted points that it is compared with at a time: 4 MB of scores. The points
-are centered slab by slab, 67 MB each in single precision."""
+are centered slab by slab, 34 MB each in single precision."""
 SPARSE_WORKING_MB = 128
 """Size of a block of distances in scikit-learn: with its default of 1024 MB the cosines of 20,000 sparse rows take
 2.4 GB, and 50 % more time."""
@@ -194,25 +194,27 @@ def nearest_by_products(Q: Array, X: Array, shift: FloatArray, k: int, run: Run)
     """Return the k nearest rows of X of each row of Q: products of centered rows give candidates, differences decide.
 
     A centered row x has the score |x|^2 - 2 q.x, which rounding (of coordinates, squares and sums) changes by at most
-    g (|q| + |x|)^2, with g = (columns + 4) eps. A row nearer than the k-th, at distance d, has |x| < |q| + d. So none
-    is missing if the largest score that was kept is at least d^2 - |q|^2 + g (2 |q| + d)^2. Queries for which this does
-    not hold in single precision are repeated in double precision, where ties are accepted, and those in doubt are
-    compared by differences.
+    g (|q| + |x|)^2, with g = (columns + 4) eps, and by what vanishes below the smallest numbers. A row nearer than the
+    k-th, at distance d, has |x| < |q| + d. So none is missing if the largest score that was kept is at least
+    d^2 - |q|^2 + g (2 |q| + d)^2. Queries for which this does not hold in single precision are repeated in double
+    precision, where ties are accepted, and those in doubt are compared by differences.
     """
     X = np.ascontiguousarray(X)
     distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
-    unit = float(max((X.max(axis=0) - shift).max(), (shift - X.min(axis=0)).max())) or 1.0
+    unit = float(np.abs(X[:: max(1, len(X) // N_CENTER_ROWS)] - shift).max()) or 1.0
     rows = np.arange(len(Q))
     for real in (np.float32, np.float64):
         candidates, last, norms = _smallest_scores(Q, rows, X, (shift, unit, real), k, run)
         distances[rows], indices[rows] = ranked(Q, rows, X, candidates, k, run)
-        farthest = distances[rows, -1] / unit
-        rounding = (X.shape[1] + 4) * np.finfo(real).eps * (2 * norms + farthest) ** 2
-        complete = (last >= farthest**2 - norms**2 + rounding) | (farthest == 0)
+        farthest, precision = distances[rows, -1] / unit, np.finfo(real)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounding = (X.shape[1] + 4) * (precision.eps * (2 * norms + farthest) ** 2 + 2 * precision.tiny)
+            complete = (last >= farthest**2 - norms**2 + rounding) | (farthest == 0)
         if real is np.float64:
             complete |= rounding <= MAX_ROUNDING_SHARE * farthest**2
+        complete |= candidates.shape[1] == len(X)
         rows = rows[~(complete & (candidates[:, -1] >= 0))]
-        if not len(rows) or len(X) <= k + N_SPARE_CANDIDATES:
+        if not len(rows):
             return distances, indices
     distances[rows], indices[rows] = _nearest_by_differences(Q[rows], X, k, run)
     return distances, indices

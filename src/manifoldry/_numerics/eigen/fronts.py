@@ -12,7 +12,8 @@ from manifoldry._core.values import FloatArray, IntArray
 
 MAX_LEAF = 64  # points of a region that is not bisected further
 MIN_ROWS = 8192  # minimum number of rows that a task renumbers
-TASK_DEPTH = 5  # regions of this depth and all below them are one task: 32 tasks
+MIN_TASK_POINTS, MAX_TASK_DEPTH = 4096, 5
+"""Points of a region that is one task with all its parts, and depth of the regions that are: at most 32 tasks."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Fronts:
         label = aggregates(*graph)
         region_of_group, paths, depths, children = bisect(*quotient(*graph, label), MAX_LEAF)
         n = len(label)
+        task_depth = min(max((n // MIN_TASK_POINTS).bit_length() - 1, 0), MAX_TASK_DEPTH)
         leaf = region_of_group[label]
         near = np.argsort(paths[leaf], kind="stable")  # points that are near in the graph become near in memory
         leaf, graph = leaf[near], _renumbered(*graph, near, run)
@@ -45,8 +47,8 @@ class Fronts:
         first, last = np.zeros(len(paths), dtype=np.int64), np.zeros(len(paths), dtype=np.int64)
         last[0] = n
         state = (*graph, paths, depths, children, leaf, region, order, first, last, listed)
-        for depth in range(TASK_DEPTH + 1):
-            run.map(dissect, [(*state, r, depth == TASK_DEPTH) for r in np.flatnonzero(depths == depth)])
+        for depth in range(task_depth + 1):
+            run.map(dissect, [(*state, r, depth == task_depth) for r in np.flatnonzero(depths == depth)])
         if ((last - first).astype(float) ** 3).sum() / 3 > max_operations:
             return None
         rank = _postorder(depths, children)
@@ -56,11 +58,11 @@ class Fronts:
             [first[postorder], last[postorder], *(np.where(left < 0, -1, rank[left + s]) for s in (0, 1))]
         )
         depths = depths[postorder]
-        roots = np.flatnonzero(depths == TASK_DEPTH)
-        starts = np.concatenate([[0], np.flatnonzero(depths <= TASK_DEPTH) + 1])
+        roots = np.flatnonzero(depths == task_depth)
+        starts = np.concatenate([[0], np.flatnonzero(depths <= task_depth) + 1])
         subtrees = [np.arange(starts[np.searchsorted(starts, root, side="right") - 1], root + 1) for root in roots]
-        levels = [np.flatnonzero(depths == depth) for depth in range(TASK_DEPTH - 1, -1, -1)]
-        start, stop, rows = _borders(graph, order, nodes, subtrees, np.concatenate(levels), run)
+        levels = [np.flatnonzero(depths == depth) for depth in range(task_depth - 1, -1, -1)]
+        start, stop, rows = _borders(graph, order, nodes, subtrees, levels, run)
         order = near[order].astype(np.int32)
         return cls(order, _inverse(order), nodes, start, stop, rows, subtrees, levels)
 
@@ -112,7 +114,7 @@ def _inverse(order: IntArray) -> Any:
 
 
 def _borders(
-    graph: tuple[Any, Any], order: Any, nodes: IntArray, subtrees: list[Any], above: IntArray, run: Run
+    graph: tuple[Any, Any], order: Any, nodes: IntArray, subtrees: list[Any], levels: list[Any], run: Run
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return where the borders of fronts begin and end, and their rows."""
     from manifoldry._numerics.kernels.dissection import borders
@@ -129,7 +131,11 @@ def _borders(
         start[fronts] += offset
         stop[fronts] += offset
         offset += len(part)
-    return start, stop, borders(*shared, np.concatenate([none, *parts]), above)
+    return (
+        start,
+        stop,
+        borders(*shared, np.concatenate([none, *parts]), np.concatenate([*levels, none.astype(np.int64)])),
+    )
 
 
 def _postorder(depths: IntArray, children: IntArray) -> IntArray:

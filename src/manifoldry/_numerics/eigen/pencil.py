@@ -88,6 +88,11 @@ class Pencil:
         """Whether A is only known by its products."""
         return isinstance(self.A, LinearOperator)
 
+    @cached_property
+    def is_laplacian(self) -> bool:
+        """Whether a sparse A has positive entries on its diagonal only, as the Laplacian of a graph."""
+        return self.sparse and self.sign > 0 and np.count_nonzero(self.A.data > 0) <= self.n
+
     @property
     def eps(self) -> float:
         """Unit of rounding of the products with A."""

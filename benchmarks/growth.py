@@ -1,6 +1,6 @@
 """Growth of processor time with the number of points: CPU seconds on one thread, and the exponent at the end.
 
-    MANIFOLDRY_DATA=folder python benchmarks/growth.py [--quick] [--former src] [--only LLE ...] [--limit 60]
+    MANIFOLDRY_DATA=folder python benchmarks/growth.py [--quick] [--former src] [--data roll] [--only LLE ...] [--limit 60]
 
 A Swiss roll, which has separators, and images in 50 columns, which have none. Every fit runs in a process of its own
 that has fitted the first 10,000 points before; a fit that would take more than ``--limit`` seconds is stopped, and
@@ -67,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--former", help="source folder of another version")
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--cell", nargs=4)
@@ -87,7 +88,7 @@ def main() -> None:
     if options.former:
         versions = {"former": options.former, **versions}
     table = Table("growth", caption, columns)
-    for data in DATA:
+    for data in options.data:
         for method in options.only:
             rows: dict[str, list[float]] = {version: [] for version in versions}
             for i, n in enumerate(sizes if data == "roll" else [n for n in sizes if n <= 70_000]):

@@ -1,6 +1,6 @@
 """Growth of processor time with the number of points: CPU seconds on one thread, and the exponent at the end.
 
-    MANIFOLDRY_DATA=folder python benchmarks/growth.py [--quick] [--former src] [--data roll] [--only LLE ...] [--limit 60]
+    MANIFOLDRY_DATA=folder python benchmarks/growth.py [--quick] [--former src] [--data roll] [--only LLE] [--limit 60]
 
 A Swiss roll, which has separators, and images in 50 columns, which have none. Every fit runs in a process of its own
 that has fitted the first 10,000 points before; a fit that would take more than ``--limit`` seconds is stopped, and

@@ -205,3 +205,15 @@ def test_true_scale_is_claimed_only_where_lengths_agree():
     closed = LTSA().fit(globe / np.linalg.norm(globe, axis=1, keepdims=True))
     assert not closed.diagnostics_["isometric"]
     assert closed.diagnostics_["length_error"] > 0.15
+
+
+@pytest.mark.parametrize("cls", [LLE, LTSA])
+def test_large_fits_do_not_depend_on_the_threads(cls):
+    """Enough points for the compiled assembly and for a factor by fronts."""
+    X = datasets.swiss_roll(12_000, random_state=0).X
+    first = cls(n_jobs=1).fit(X)
+    assert first.spectrum_.solver == "shift-invert"
+    for n_jobs in (2, 3, 7, 16):
+        again = cls(n_jobs=n_jobs).fit(X)
+        assert np.array_equal(again.embedding_, first.embedding_)
+        assert np.array_equal(again.spectrum_.values, first.spectrum_.values)

@@ -8,9 +8,9 @@ from sklearn.manifold import LocallyLinearEmbedding
 from helpers import sample_of
 from manifoldry import LLE, LTSA, HessianEigenmaps, ModifiedLLE, NonnegativeLLE, datasets, metrics
 from manifoldry._core.run import Run
-from manifoldry._numerics.geometry.neighborhoods import sum_blocks
-from manifoldry._numerics.geometry.tangent import assemble, hessian_form, tangent_form, tangents
-from manifoldry._numerics.geometry.weights import alignment, modified_blocks, reconstruction
+from manifoldry._numerics.geometry.neighborhoods import sum_outer
+from manifoldry._numerics.geometry.tangent import affine_basis, assemble, hessian_basis, tangents
+from manifoldry._numerics.geometry.weights import alignment, modified_misfits, reconstruction
 
 ALL = (LLE, NonnegativeLLE, ModifiedLLE, LTSA, HessianEigenmaps)
 
@@ -42,8 +42,9 @@ def test_a_flat_sheet_is_recovered_at_true_scale(model):
 
 def test_the_null_space_of_a_flat_sheet_has_dimension_three():
     X, _ = flat_sheet()
-    for form in (tangent_form, hessian_form):
-        B = assemble(tangents(sample_of(X, 10), 2, Run(0)), form, len(X), Run(0)).toarray()
+    for basis, complement in ((affine_basis, True), (hessian_basis, False)):
+        planes = tangents(sample_of(X, 10), 2, Run(0))
+        B = assemble(planes, basis, len(X), Run(0), complement=complement).toarray()
         values = np.linalg.eigvalsh(B)
         assert np.abs(values[:3]).max() < 1e-12
         assert values[3] > 1e-5
@@ -89,7 +90,7 @@ def test_coordinates_are_centered_and_white_and_their_cost_is_the_spectrum(cls):
     np.testing.assert_allclose(Y.sum(axis=0), 0, atol=1e-8)
     sample = sample_of(X, 9)
     if cls is ModifiedLLE:
-        cost = np.trace(Y.T @ (sum_blocks(modified_blocks(sample, 3, 1e-3, Run(0)), 300) @ Y))
+        cost = np.trace(Y.T @ (sum_outer(modified_misfits(sample, 3, 1e-3, Run(0)), 300, Run(0)) @ Y))
     else:
         W = reconstruction(sample, 1e-3, Run(0), nonnegative=cls is NonnegativeLLE)
         cost = ((Y - W @ Y) ** 2).sum()
@@ -99,7 +100,7 @@ def test_coordinates_are_centered_and_white_and_their_cost_is_the_spectrum(cls):
 def test_lle_is_kernel_pca_of_the_flipped_matrix():
     """K = lambda_max I - M: its top centered eigenvectors are LLE's coordinates."""
     X = datasets.s_curve(200).X
-    M = alignment(reconstruction(sample_of(X, 8), 1e-3, Run(0))).toarray()
+    M = alignment(reconstruction(sample_of(X, 8), 1e-3, Run(0)), Run(0)).toarray()
     K = np.linalg.eigvalsh(M)[-1] * np.eye(200) - M
     H = np.eye(200) - 1 / 200
     _, vectors = np.linalg.eigh(H @ K @ H)
@@ -204,3 +205,15 @@ def test_true_scale_is_claimed_only_where_lengths_agree():
     closed = LTSA().fit(globe / np.linalg.norm(globe, axis=1, keepdims=True))
     assert not closed.diagnostics_["isometric"]
     assert closed.diagnostics_["length_error"] > 0.15
+
+
+@pytest.mark.parametrize("cls", [LLE, LTSA])
+def test_large_fits_do_not_depend_on_the_threads(cls):
+    """Enough points for the compiled assembly and for a factor by fronts."""
+    X = datasets.swiss_roll(12_000, random_state=0).X
+    first = cls(n_jobs=1).fit(X)
+    assert first.spectrum_.solver == "shift-invert"
+    for n_jobs in (2, 3, 7, 16):
+        again = cls(n_jobs=n_jobs).fit(X)
+        assert np.array_equal(again.embedding_, first.embedding_)
+        assert np.array_equal(again.spectrum_.values, first.spectrum_.values)

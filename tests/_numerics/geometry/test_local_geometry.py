@@ -8,8 +8,15 @@ from scipy.sparse import csr_array
 from helpers import sample_of
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
-from manifoldry._numerics.geometry.tangent import hessian_form, tangent_form, tangents, true_scale
+from manifoldry._numerics.geometry.neighborhoods import (
+    MIN_COMPILED_POINTS,
+    Stack,
+    gather,
+    local_grams,
+    stacks,
+    sum_outer,
+)
+from manifoldry._numerics.geometry.tangent import affine_basis, hessian_basis, tangents, true_scale
 from manifoldry._numerics.geometry.weights import alignment, barycentric, convex, reconstruction
 from manifoldry.graph._sample import NeighborhoodData
 
@@ -45,14 +52,27 @@ def test_local_inner_products_from_rows_and_from_distances(about_center):
     np.testing.assert_allclose(rows[3], centered @ centered.T, atol=1e-12)
 
 
-def test_blocks_are_added_at_their_places():
+@pytest.mark.parametrize("complement", [False, True])
+@pytest.mark.parametrize("n", [9, MIN_COMPILED_POINTS])
+def test_products_are_added_at_their_places(n, complement):
+    """By numpy and compiled, in stacks of several sizes, with a point in most of them."""
     rng = np.random.default_rng(1)
-    members = np.array([rng.permutation(9)[:4] for _ in range(6)])
-    blocks = rng.standard_normal((6, 4, 4))
-    slow = np.zeros((9, 9))
-    for chosen, block in zip(members, blocks, strict=True):
-        slow[np.ix_(chosen, chosen)] += block
-    np.testing.assert_allclose(sum_blocks([(members, blocks)], 9).toarray(), slow, atol=1e-14)
+    parts = []
+    for size, width in ((4, 3), (6, 1)):
+        members = np.array([rng.permutation(n)[:size] for _ in range(n)])
+        members[np.arange(n)[(members != 0).all(axis=1)], 0] = 0
+        parts.append((members, rng.standard_normal((n, size, width))))
+    slow = np.zeros((n, n))
+    for members, factors in parts:
+        for chosen, F in zip(members, factors, strict=True):
+            slow[np.ix_(chosen, chosen)] += np.eye(len(F)) - F @ F.T if complement else F @ F.T
+    found = sum_outer(parts, n, Run(0), complement=complement)
+    np.testing.assert_allclose(found.toarray(), slow, atol=1e-9)
+    assert found.has_canonical_format
+    for n_jobs in (2, 3, 7, 16):
+        again = sum_outer(parts, n, Run(0, n_jobs), complement=complement)
+        assert np.array_equal(again.data, found.data)
+        assert np.array_equal(again.indices, found.indices)
 
 
 def test_weights_are_the_regularised_least_squares():
@@ -98,7 +118,7 @@ def test_convex_weights_are_the_projection_onto_the_hull(seed):
 
 def test_alignment_annihilates_constants_and_is_the_misfit():
     W = reconstruction(sample_of(points(), 8), 1e-3, Run(0))
-    M = alignment(W).toarray()
+    M = alignment(W, Run(0)).toarray()
     Y = points(80, 2, 3)
     assert np.abs(M.sum(axis=1)).max() < 1e-12
     np.testing.assert_allclose(np.trace(Y.T @ M @ Y), ((Y - W @ Y) ** 2).sum(), rtol=1e-12)
@@ -119,9 +139,13 @@ def test_tangents_are_local_principal_components(columns):
     np.testing.assert_allclose(np.linalg.norm(plane.basis, axis=1), 1, atol=1e-12)
 
 
-def test_tangent_form_is_a_projector_that_annihilates_affine_functions():
+def _projector(Q):
+    return Q @ Q.transpose(0, 2, 1)
+
+
+def test_the_complement_of_the_affine_basis_is_a_projector_that_annihilates_affine_functions():
     (plane,) = tangents(sample_of(points(), 8), 2, Run(0))
-    form = tangent_form(plane)
+    form = np.eye(9) - _projector(affine_basis(plane))
     np.testing.assert_allclose(form @ form, form, atol=1e-12)
     np.testing.assert_allclose(form, form.transpose(0, 2, 1), atol=1e-14)
     for function in (np.ones((80, 9, 1)), plane.basis):
@@ -130,9 +154,9 @@ def test_tangent_form_is_a_projector_that_annihilates_affine_functions():
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_hessian_form_sees_products_and_nothing_below(d):
+def test_hessian_basis_sees_products_and_nothing_below(d):
     (plane,) = tangents(sample_of(points(60, 6), 12), d, Run(0))
-    form = hessian_form(plane)
+    form = _projector(hessian_basis(plane))
     for function in (np.ones((60, 13, 1)), plane.basis):
         assert np.abs(form @ function).max() < 1e-12
     np.testing.assert_allclose(form @ form, form, atol=1e-10)
@@ -149,7 +173,7 @@ def test_directions_that_a_neighborhood_does_not_have_are_left_out():
     for plane in tangents(sample_of(X, 5), 2, Run(0)):
         assert (plane.lengths[:, 1] == 0).all()
         assert (plane.basis[:, :, 1] == 0).all()
-        np.testing.assert_allclose(np.einsum("ijj->i", hessian_form(plane)), 1, atol=1e-9)
+        np.testing.assert_allclose(np.einsum("ijj->i", _projector(hessian_basis(plane))), 1, atol=1e-9)
 
 
 def test_true_scale_undoes_an_affine_map():
@@ -157,7 +181,7 @@ def test_true_scale_undoes_an_affine_map():
     plane = rng.uniform(size=(200, 2))
     A = np.array([[2.0, 0.7], [0.0, 0.3]])
     affine = plane @ A
-    B, misfit = true_scale(tangents(sample_of(plane, 8), 2, Run(0)), affine)
+    B, misfit = true_scale(tangents(sample_of(plane, 8), 2, Run(0)), affine, Run(0))
     M = A @ B
     np.testing.assert_allclose(M @ M.T, np.eye(2), atol=1e-9)
     assert misfit < 1e-9

@@ -16,6 +16,7 @@ from manifoldry._core.memory import available_memory
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import IntArray
 from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polynomial, rayleigh_ritz
+from manifoldry._numerics.eigen.fronts import Factor, Fronts
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 from manifoldry._numerics.eigen.two_level import two_level
 
@@ -32,6 +33,12 @@ RELATIVE_SHIFT = 1e-15
 alignment matrix of a roll is 5e-13 of the norm (n = 50,000)."""
 MAX_LEVEL_WIDTH = 6000
 """Maximum width w of a breadth-first level for a sparse factorization, which takes about 2 w^3 / 6e9 s: a minute."""
+MIN_FRONTS_SIZE = 10_000  # order from which a definite sparse matrix is factored by fronts, which threads share
+MAX_FRONT_OPERATIONS = 6e11  # maximum number of operations of such a factorization: 20 s of one thread
+TWO_LEVEL_OPERATIONS = 10_000
+"""Operations of a factorization in the time that two levels take per entry of a Laplacian, about a microsecond: 20,000
+images take 0.3 instead of 1.3 s."""
+MAX_RAISED_PIVOTS = 16  # more pivots at or below rounding mean that the matrix is not definite
 MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order."""
 BYTES_PER_ENTRY = 24  # Memory of an entry of L and of its transpose in U: two numbers and two row indices
@@ -87,6 +94,8 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
     ]
     if tolerance.aim >= TWO_LEVEL_FIRST_TOL:
         solvers = [solvers[3], solvers[0], solvers[2], solvers[1]]
+    elif pencil.is_laplacian:
+        solvers = [*solvers[:2], solvers[3], solvers[2]]
     return [*solvers, ("krylov", partial(_krylov, steps=LAST_KRYLOV_STEPS)), *dense]
 
 
@@ -104,7 +113,7 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
         return None
     sigma = _shift(best)
     for _ in range(MAX_SHIFTS):
-        inverse = _inverse(pencil, sigma, best.norm, factor)
+        inverse = _inverse(pencil, sigma, best.norm, factor, run)
         if inverse is None:
             return None
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
@@ -122,17 +131,30 @@ def _shift(best: Ritz) -> float:
     return bound - RELATIVE_SHIFT * best.norm
 
 
-def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> BlockOperator | None:
+def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str | Fronts, run: Run) -> BlockOperator | None:
     """Return the map U -> C' (A - sigma B)^-1 C U; a factorization that fails is tried with a larger shift."""
     root = pencil.root
     for wider in (0.0, 100.0, 1e4):
-        K = pencil.shifted(sigma - wider * RELATIVE_SHIFT * norm)
+        shift = sigma - wider * RELATIVE_SHIFT * norm
         try:
-            solve = splu(K, **SYMMETRIC_MODE).solve if factor == "sparse" else _dense_solve(K)
+            if isinstance(factor, Fronts):
+                solve = _front_solve(pencil, factor, shift, RELATIVE_SHIFT * norm, run)
+            else:
+                K = pencil.shifted(shift)
+                solve = splu(K, **SYMMETRIC_MODE).solve if factor == "sparse" else _dense_solve(K)
         except (RuntimeError, MemoryError):  # SuperLU: exactly singular, or out of memory after all
             continue
         return lambda U: root * solve(root * U)
     return None
+
+
+def _front_solve(pencil: Pencil, fronts: Fronts, shift: float, floor: float, run: Run) -> BlockOperator:
+    """Return the solve of a factorization by fronts; raise RuntimeError if the matrix is not definite."""
+    diagonal = np.full(pencil.n, -shift) if pencil.masses is None else -shift * pencil.masses
+    factor = Factor.of(fronts, pencil.A, diagonal, floor, run)
+    if factor.raised > MAX_RAISED_PIVOTS:
+        raise RuntimeError
+    return factor.solve
 
 
 def _dense_solve(K: Any) -> BlockOperator:
@@ -145,10 +167,17 @@ def _dense_solve(K: Any) -> BlockOperator:
             return partial(scipy.linalg.lu_solve, scipy.linalg.lu_factor(full, overwrite_a=True))
 
 
-def _factor(pencil: Pencil, run: Run) -> str | None:
-    """Return which factorization fits in memory and takes at most about a minute: "sparse", "dense" or None."""
+def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
+    """Return the factorization that fits in memory and time: by fronts, "sparse", "dense" or None."""
     if pencil.matrix_free:
         return None
+    if pencil.sparse and pencil.sign > 0 and pencil.n >= MIN_FRONTS_SIZE:
+        fronts = Fronts.of(pencil.A, MAX_FRONT_OPERATIONS, run)
+        most = TWO_LEVEL_OPERATIONS * pencil.A.nnz if pencil.is_laplacian else MAX_FRONT_OPERATIONS
+        if fronts is None or fronts.operations > most or fronts.memory > available_memory() / 2:
+            return None
+        run.announce("matrix factor", fronts.memory)
+        return fronts
     choice, needed = "dense", 16 * pencil.n**2
     if pencil.sparse:
         entries, widest = predicted_fill(pencil.pattern())

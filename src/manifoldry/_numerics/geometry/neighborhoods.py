@@ -15,6 +15,8 @@ from manifoldry.graph._sample import NeighborhoodData
 
 MAX_STACK_ENTRIES = 4_000_000  # most entries of a stack of neighborhoods, and of other temporary arrays: about 30 MB
 
+MIN_COMPILED_POINTS = 4096  # points from which sums of small matrices are compiled
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -105,12 +107,31 @@ def grams_from_distances(D: FloatArray, stack: Stack, *, about_center: bool) -> 
     return -0.5 * centered
 
 
-def sum_blocks(parts: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
-    """Return the n x n sum of small matrices (m, s, s), each at the rows and columns of its members (m, s)."""
+def sum_outer(
+    parts: list[tuple[IntArray, FloatArray]], n_points: int, run: Run, *, complement: bool = False
+) -> csr_array:
+    """Return the n x n sum of F F' (``complement``: I - F F') of matrices F (m, s, r) at the rows of members (m, s)."""
     if not parts:  # all points are duplicates
         return csr_array((n_points, n_points))
-    rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in parts]
-    columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in parts]
-    data = [blocks.ravel() for _, blocks in parts]
-    entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
-    return coo_array(entries, shape=(n_points, n_points)).tocsr()
+    if n_points < MIN_COMPILED_POINTS:
+        products = [F @ F.transpose(0, 2, 1) for _, F in parts]
+        data = np.concatenate([(np.eye(P.shape[1]) - P if complement else P).ravel() for P in products])
+        rows = np.concatenate([np.repeat(members, members.shape[1], axis=1).ravel() for members, _ in parts])
+        columns = np.concatenate([np.tile(members, (1, members.shape[1])).ravel() for members, _ in parts])
+        return coo_array((data, (rows, columns)), shape=(n_points, n_points)).tocsr()
+    from manifoldry._numerics.kernels.assembly import reverse_lists, sum_rows
+
+    ends, origins = (_ends([array.shape for array in arrays]) for arrays in zip(*parts, strict=True))
+    members = np.concatenate([members.ravel() for members, _ in parts], dtype=np.int32, casting="same_kind")
+    values = np.concatenate([F.ravel() for _, F in parts])
+    start, block, place = reverse_lists(ends, members, n_points)
+    state = (ends, members, origins, values, start, block, place, complement)
+    sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_COMPILED_POINTS)])
+    counts, indices, data = (np.concatenate(arrays) for arrays in zip(*sums, strict=True))
+    return csr_array((data, indices, np.concatenate([[0], np.cumsum(counts)])), shape=(n_points, n_points))
+
+
+def _ends(shapes: list[tuple[int, ...]]) -> IntArray:
+    """Return where the parts of stacks of arrays end if all are stored one after the other; the first entry is 0."""
+    sizes = np.concatenate([np.full(shape[0], np.prod(shape[1:], dtype=np.int64)) for shape in shapes])
+    return np.concatenate([[0], np.cumsum(sizes)])

@@ -12,7 +12,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
-from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_blocks
+from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_outer
 from manifoldry._numerics.geometry.principal import gram_scores, principal_scores
 from manifoldry.graph._sample import NeighborhoodData
 
@@ -88,26 +88,29 @@ def local_variances(sample: NeighborhoodData, run: Run, *, most: int = 1000) -> 
     return np.maximum(spread.mean(axis=0), 0.0)
 
 
-def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_points: int, run: Run) -> csr_array:
-    """Return the sum over neighborhoods of small matrices ``form(tangents)`` (m, s, s) at the rows of their members."""
+def assemble(
+    planes: list[Tangents], basis: Callable[[Tangents], FloatArray], n_points: int, run: Run, *, complement: bool
+) -> csr_array:
+    """Return the sum over neighborhoods of projections onto ``basis(tangents)`` (m, s, r), or of the complements."""
     with run.stage("alignment"):
-        blocks = run.map(form, [(plane,) for plane in planes], blas=True)
+        bases = run.map(basis, [(plane,) for plane in planes], blas=True)
         members = [plane.stack.members for plane in planes]
-        return sum_blocks(list(zip(members, blocks, strict=True)), n_points)
+        return sum_outer(list(zip(members, bases, strict=True)), n_points, run, complement=complement)
 
 
-def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatArray, float]:
+def true_scale(planes: list[Tangents], coordinates: FloatArray, run: Run) -> tuple[FloatArray, float]:
     r"""Return the matrix B that makes ``coordinates @ B`` isometric if they are an affine image, and its misfit.
 
     The least-squares maps from the centered to the local coordinates would be :math:`L_i = B R_i` with rotations
     :math:`R_i`.
     """
-    maps = []
-    for plane in planes:
+
+    def work(plane: Tangents) -> FloatArray:
         local = coordinates[plane.stack.members]
         local = local - local.mean(axis=1, keepdims=True)
-        maps.append(np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates)
-    return common_scale(np.concatenate(maps))
+        return np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates
+
+    return common_scale(np.concatenate(run.map(work, [(plane,) for plane in planes], blas=True)))
 
 
 def common_scale(maps: FloatArray) -> tuple[FloatArray, float]:
@@ -134,36 +137,34 @@ def length_error(graph: NeighborGraph, coordinates: FloatArray) -> float:
     return float(np.quantile(np.abs(spans / graph.lengths[distinct] - 1.0), 0.75))
 
 
-def tangent_form(plane: Tangents) -> FloatArray:
-    r"""Return :math:`I - G G^T` with :math:`G = [1/\sqrt{s}, V]`: the part that is not affine in the coordinates."""
-    s = plane.basis.shape[1]
-    form = -(plane.basis @ plane.basis.transpose(0, 2, 1)) - 1.0 / s
-    form[:, np.arange(s), np.arange(s)] += 1.0
-    return form
+def affine_basis(plane: Tangents) -> FloatArray:
+    r"""Return :math:`G = [1/\sqrt{s}, V]`: the complement is what is not affine in the tangent coordinates."""
+    m, s, _ = plane.basis.shape
+    return np.concatenate([np.full((m, s, 1), 1 / np.sqrt(s)), plane.basis], axis=2)
 
 
-def hessian_form(plane: Tangents) -> FloatArray:
-    """Return Q Q' of the independent products of tangent coordinates, orthogonal to 1 and to the coordinates."""
-    m, s, d = plane.basis.shape
-    first, second = np.triu_indices(d)
+def hessian_basis(plane: Tangents) -> FloatArray:
+    """Return the independent products of tangent coordinates, orthonormal, and orthogonal to 1 and the coordinates."""
+    first, second = np.triu_indices(plane.basis.shape[2])
     products = plane.basis[:, :, first] * plane.basis[:, :, second]
     norms = np.linalg.norm(products, axis=1, keepdims=True)
     products = products / np.where(norms > 0, norms, 1.0)
-    lower = np.concatenate([np.full((m, s, 1), 1 / np.sqrt(s)), plane.basis], axis=2)
+    lower = affine_basis(plane)
     products -= lower @ (lower.transpose(0, 2, 1) @ products)
     Q, R = np.linalg.qr(products)
     independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENCE_TOL
     Q = Q * independent[:, None, :]
     # Twice is enough: one pass leaves rounding where a product was nearly dependent on the lower columns.
-    Q -= lower @ (lower.transpose(0, 2, 1) @ Q)
-    return Q @ Q.transpose(0, 2, 1)
+    return Q - lower @ (lower.transpose(0, 2, 1) @ Q)
 
 
-def duplicates_laplacian(graph: NeighborGraph) -> csr_array:
-    """Return the Laplacian of the edges of length 0, which penalizes distances between duplicates."""
+def holding_duplicates(M: csr_array, graph: NeighborGraph) -> csr_array:
+    """Return M plus the Laplacian of the edges of length 0, which penalizes distances between duplicates."""
     same = graph.lengths == 0
+    if not same.any():
+        return M
     ends = graph.rows()[same], graph.indices[same]
-    return laplacian(coo_array((np.ones(len(ends[0])), ends), shape=(graph.n_points,) * 2).tocsr()).matrix
+    return csr_array(M + laplacian(coo_array((np.ones(len(ends[0])), ends), shape=M.shape).tocsr()).matrix)
 
 
 SURFACE_SLACK = 0.5

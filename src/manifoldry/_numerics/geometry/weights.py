@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, diags_array
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.geometry.neighborhoods import Stack, local_grams, row_width, stacks
+from manifoldry._numerics.geometry.neighborhoods import Stack, local_grams, row_width, stacks, sum_outer
 from manifoldry.graph._sample import NeighborhoodData
 
 RATIO_TIE_TOL = 1e-9
@@ -98,8 +98,8 @@ def reconstruction(sample: NeighborhoodData, reg: float, run: Run, *, nonnegativ
     return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
 
 
-def modified_blocks(sample: NeighborhoodData, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:
-    r"""Return, per stack, the members (point first) and the blocks of modified locally linear embedding.
+def modified_misfits(sample: NeighborhoodData, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:
+    r"""Return, per stack, the members (point first) and the columns [1; -w] of modified locally linear embedding.
 
     The number of weight vectors of a neighborhood is the largest l, at most k - d, with :math:`\sum_{j > k-l} \lambda_j
     / \sum_{j \le k-l} \lambda_j < \eta`, the median over the points of that ratio for l = k - d.
@@ -128,7 +128,7 @@ def _modified(
     k = values.shape[1]
     if k <= d:  # fewer distinct neighbors than dimensions: no spare directions, the plain weights alone
         misfit = np.concatenate([np.ones((len(weights), 1)), -weights], axis=1)[:, :, None]
-        return [(np.column_stack([stack.centers, stack.members]), misfit @ misfit.transpose(0, 2, 1))]
+        return [(np.column_stack([stack.centers, stack.members]), misfit)]
     total = values.sum(axis=1, keepdims=True)
     tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
     heads = np.maximum(total - tails, np.finfo(float).tiny)
@@ -150,7 +150,7 @@ def _modified(
         # Columns of [1; -W]: the point minus its reconstructions.
         misfit = np.concatenate([np.ones((len(rows), 1, count)), -W], axis=1)
         members = np.column_stack([stack.centers[rows], stack.members[rows]])
-        results.append((members, misfit @ misfit.transpose(0, 2, 1)))
+        results.append((members, misfit))
     return results
 
 
@@ -160,7 +160,12 @@ def misfit_map(W: csr_array) -> csr_array:
     return csr_array(diags_array(reconstructed) - W)
 
 
-def alignment(W: csr_array) -> csr_array:
+def alignment(W: csr_array, run: Run) -> csr_array:
     """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points."""
-    misfit = misfit_map(W)
-    return csr_array(misfit.T @ misfit)
+    counts, parts = np.diff(W.indptr), []
+    for count in np.unique(counts[counts > 0]):
+        centers = np.flatnonzero(counts == count)
+        entries = W.indptr[centers][:, None] + np.arange(count)
+        misfit = np.column_stack([np.ones(len(centers)), -W.data[entries]])
+        parts.append((np.column_stack([centers, W.indices[entries]]), misfit[:, :, None]))
+    return sum_outer(parts, W.shape[0], run)

@@ -15,7 +15,7 @@ from manifoldry._core.values import Embedding, IntArray, NeighborGraph
 from manifoldry._numerics.eigen import largest
 from manifoldry._numerics.eigen.linear_span import MIN_EIGENPAIRS, SPAN_RANK_TOL, PrincipalSpan, principal_span
 from manifoldry._numerics.extension.linear import embed_linearly, feature_rows
-from manifoldry._numerics.geometry.tangent import assemble, tangent_form, tangents
+from manifoldry._numerics.geometry.tangent import affine_basis, assemble, tangents
 from manifoldry._numerics.geometry.weights import alignment, reconstruction
 from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.methods._base import GraphEmbedder, estimator
@@ -76,7 +76,7 @@ class NPP(LinearMixin, GraphProjectionMixin, GraphEmbedder):
 
     def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
-        M = alignment(reconstruction(sample, self.reg, run))
+        M = alignment(reconstruction(sample, self.reg, run), run)
         return _unit_projection(span, M, n_components, run)
 
 
@@ -143,7 +143,7 @@ class ONPP(LinearMixin, GraphProjectionMixin, GraphEmbedder):
 
     def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
-        spectrum, w = span.smallest(alignment(reconstruction(sample, self.reg, run)), n_components + 1, run)
+        spectrum, w = span.smallest(alignment(reconstruction(sample, self.reg, run), run), n_components + 1, run)
         if self.skip_first and span.rank > n_components:
             first, w = spectrum.values[:1], w[:, 1:]
             spectrum = replace(
@@ -208,7 +208,7 @@ class LinearLTSA(LinearMixin, GraphProjectionMixin, GraphEmbedder):
 
     def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
-        B = assemble(tangents(sample, n_components, run), tangent_form, sample.n_points, run)
+        B = assemble(tangents(sample, n_components, run), affine_basis, sample.n_points, run, complement=True)
         return _unit_projection(span, B, n_components, run)
 
 

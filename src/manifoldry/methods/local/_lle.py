@@ -17,21 +17,21 @@ from manifoldry._numerics.eigen import GramMatrix
 from manifoldry._numerics.eigen.localized import Aligned, aligned_eigenvectors
 from manifoldry._numerics.extension.local import embed_aligned, embed_principal
 from manifoldry._numerics.geometry.affinity import automatic_bandwidth, graph_affinity
-from manifoldry._numerics.geometry.neighborhoods import sum_blocks
+from manifoldry._numerics.geometry.neighborhoods import sum_outer
 from manifoldry._numerics.geometry.tangent import (
     MAX_LENGTH_ERROR,
     MAX_SCALE_MISFIT,
     Tangents,
+    affine_basis,
     assemble,
-    duplicates_laplacian,
-    hessian_form,
+    hessian_basis,
+    holding_duplicates,
     is_surface,
     length_error,
-    tangent_form,
     tangents,
     true_scale,
 )
-from manifoldry._numerics.geometry.weights import alignment, misfit_map, modified_blocks, reconstruction
+from manifoldry._numerics.geometry.weights import alignment, misfit_map, modified_misfits, reconstruction
 from manifoldry.graph._operations import Policy, closed_groups
 from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborRule
@@ -94,10 +94,12 @@ def _reconstructible(sample: NeighborhoodData) -> tuple[NeighborhoodData, int]:
     return replace(sample, neighbors=lists.without_duplicates()), closed
 
 
-def _alignment_matrix(W: csr_array, graph: NeighborGraph) -> Any:
+def _alignment_matrix(W: csr_array, graph: NeighborGraph, run: Run) -> Any:
     """Return (I - W)'(I - W) with its factor, or the sum with what holds duplicates together."""
-    M, twins = alignment(W), duplicates_laplacian(graph)
-    return M + twins if abs(twins).max() > 0 else GramMatrix(M, misfit_map(W))
+    with run.stage("alignment"):
+        M = alignment(W, run)
+        held = holding_duplicates(M, graph)
+        return GramMatrix(M, misfit_map(W)) if held is M else held
 
 
 @estimator
@@ -176,7 +178,7 @@ class LLE(ReconstructionMixin):
     target_weight: Fraction = parameter(TARGET_WEIGHT_TEXT, default=0.0)
 
     def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:  # noqa: ARG002
-        return _alignment_matrix(reconstruction(lists, self.reg, run), lists.graph)
+        return _alignment_matrix(reconstruction(lists, self.reg, run), lists.graph, run)
 
 
 @register(
@@ -214,7 +216,7 @@ class NonnegativeLLE(ReconstructionMixin):
     """
 
     def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:  # noqa: ARG002
-        return _alignment_matrix(reconstruction(lists, self.reg, run, nonnegative=True), lists.graph)
+        return _alignment_matrix(reconstruction(lists, self.reg, run, nonnegative=True), lists.graph, run)
 
 
 @register(
@@ -256,8 +258,8 @@ class ModifiedLLE(ReconstructionMixin):
     """
 
     def _misfit_matrix(self, lists: NeighborhoodData, n_components: int, run: Run) -> Any:
-        blocks = modified_blocks(lists, n_components, self.reg, run)
-        return sum_blocks(blocks, lists.n_points) + duplicates_laplacian(lists.graph)
+        misfits = modified_misfits(lists, n_components, self.reg, run)
+        return holding_duplicates(sum_outer(misfits, lists.n_points, run), lists.graph)
 
 
 @estimator
@@ -278,19 +280,20 @@ class TangentMixin(AlignmentMixin):
 
     isometric: bool = parameter(TRUE_SCALE_TEXT, default=True)
 
-    _form: ClassVar[Callable[..., FloatArray]]
+    _basis: ClassVar[Callable[..., FloatArray]]
+    _complement: ClassVar[bool] = False
 
     def _align(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         planes = tangents(sample, n_components, run)
         # Duplicates have the same coordinates, which no form of their neighbors enforces.
-        M = assemble(planes, self._form, sample.n_points, run) + duplicates_laplacian(sample.graph)
-        affine = self._aligned(sample, M, n_components, run)
+        M = assemble(planes, self._basis, sample.n_points, run, complement=self._complement)
+        affine = self._aligned(sample, holding_duplicates(M, sample.graph), n_components, run)
         return embed_aligned(sample, self._at_true_scale(sample, planes, affine, run), run)
 
     def _at_true_scale(self, sample: NeighborhoodData, planes: list[Tangents], affine: Aligned, run: Run) -> Aligned:
         """Return coordinates to scale, if that is required and lengths then agree, and notes on it."""
         with run.stage("true scale"):
-            to_scale, misfit = true_scale(planes, affine.coordinates)
+            to_scale, misfit = true_scale(planes, affine.coordinates, run)
             scaled = affine.coordinates @ to_scale
             error = length_error(sample.graph, scaled)
         well = bool(self.isometric and misfit <= MAX_SCALE_MISFIT and error <= MAX_LENGTH_ERROR)
@@ -363,7 +366,8 @@ class LTSA(TangentMixin):
     True
     """
 
-    _form = staticmethod(tangent_form)
+    _basis = staticmethod(affine_basis)
+    _complement = True
 
 
 @register(
@@ -410,7 +414,7 @@ class HessianEigenmaps(TangentMixin):
     True
     """
 
-    _form = staticmethod(hessian_form)
+    _basis = staticmethod(hessian_basis)
 
     def _min_neighbors(self, n_components: int) -> int:
         # The dimension of the polynomials of degree at most 2.

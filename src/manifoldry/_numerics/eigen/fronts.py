@@ -1,0 +1,228 @@
+"""Multifrontal Cholesky factorization (duff1983) of a large sparse definite matrix, by dense fronts and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray
+
+MAX_LEAF = 64  # points of a region that is not bisected further
+MIN_ROWS = 8192  # minimum number of rows that a task renumbers
+MIN_TASK_POINTS, MAX_TASK_DEPTH = 4096, 5
+"""Points of a region that is one task with all its parts, and depth of the regions that are: at most 32 tasks."""
+
+
+@dataclass(frozen=True)
+class Fronts:
+    """The elimination tree of a nested dissection, fronts in postorder: children before parents."""
+
+    order: IntArray  # point of each column
+    place: IntArray  # column of each point
+    nodes: IntArray  # (fronts, 4): first and last column, and the children, -1 for none
+    start: IntArray  # a front's border is rows[start:stop]
+    stop: IntArray
+    rows: IntArray
+    subtrees: list[Any]  # fronts of a task
+    levels: list[Any]  # the fronts above them, deepest first
+
+    @classmethod
+    def of(cls, A: Any, max_operations: float, run: Run) -> Fronts | None:
+        """Dissect a symmetric csr_array; None if its separators alone take more operations."""
+        from manifoldry._numerics.kernels.dissection import aggregates, bisect, dissect, quotient
+
+        graph = _compiled_form(A)
+        label = aggregates(*graph)
+        region_of_group, paths, depths, children = bisect(*quotient(*graph, label), MAX_LEAF)
+        n = len(label)
+        task_depth = min(max((n // MIN_TASK_POINTS).bit_length() - 1, 0), MAX_TASK_DEPTH)
+        leaf = region_of_group[label]
+        near = np.argsort(paths[leaf], kind="stable")  # points that are near in the graph become near in memory
+        leaf, graph = leaf[near], _renumbered(*graph, near, run)
+        region = np.zeros(n, dtype=np.int32)
+        order, listed = np.arange(n, dtype=np.int32), np.zeros(n, dtype=bool)
+        first, last = np.zeros(len(paths), dtype=np.int64), np.zeros(len(paths), dtype=np.int64)
+        last[0] = n
+        state = (*graph, paths, depths, children, leaf, region, order, first, last, listed)
+        for depth in range(task_depth + 1):
+            run.map(dissect, [(*state, r, depth == task_depth) for r in np.flatnonzero(depths == depth)])
+        if ((last - first).astype(float) ** 3).sum() / 3 > max_operations:
+            return None
+        rank = _postorder(depths, children)
+        postorder = np.argsort(rank)
+        left = children[postorder]
+        nodes = np.column_stack(
+            [first[postorder], last[postorder], *(np.where(left < 0, -1, rank[left + s]) for s in (0, 1))]
+        )
+        depths = depths[postorder]
+        roots = np.flatnonzero(depths == task_depth)
+        starts = np.concatenate([[0], np.flatnonzero(depths <= task_depth) + 1])
+        subtrees = [np.arange(starts[np.searchsorted(starts, root, side="right") - 1], root + 1) for root in roots]
+        levels = [np.flatnonzero(depths == depth) for depth in range(task_depth - 1, -1, -1)]
+        start, stop, rows = _borders(graph, order, nodes, subtrees, levels, run)
+        order = near[order].astype(np.int32)
+        return cls(order, _inverse(order), nodes, start, stop, rows, subtrees, levels)
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions of a factorization."""
+        own, border = self._sizes()
+        return float((own * (own**2 / 3 + own * border + border**2)).sum())
+
+    @property
+    def entries(self) -> int:
+        """Numbers in the factor."""
+        own, border = self._sizes()
+        return int((own * (own + border)).sum())
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the factor and of the updates of two levels of fronts."""
+        _, border = self._sizes()
+        heights: list[Any] = [np.array([chosen[-1] for chosen in self.subtrees], dtype=np.int64), *self.levels]
+        return 8 * int(self.entries + sum(sorted((border[level] ** 2).sum() for level in heights)[-2:]))
+
+    def _sizes(self) -> tuple[FloatArray, FloatArray]:
+        return (self.nodes[:, 1] - self.nodes[:, 0]).astype(float), (self.stop - self.start).astype(float)
+
+
+def _compiled_form(A: Any) -> tuple[Any, Any]:
+    """Return the pattern of a csr_array in the types of the compiled loops."""
+    return A.indptr.astype(np.int64, copy=False), A.indices.astype(np.int32, copy=False)
+
+
+def _renumbered(indptr: Any, indices: Any, order: IntArray, run: Run) -> tuple[Any, Any]:
+    """Return a graph with its points in another order."""
+    from manifoldry._numerics.kernels.dissection import renumber_rows
+
+    place = _inverse(order)
+    ends = np.concatenate([[0], np.cumsum(np.diff(indptr)[order])])
+    renumbered = np.empty_like(indices)
+    rows = run.shares(len(order), MIN_ROWS)
+    run.map(renumber_rows, [(indptr, indices, order, place, ends, renumbered, lo, hi) for lo, hi in rows])
+    return ends, renumbered
+
+
+def _inverse(order: IntArray) -> Any:
+    """Return the place of each point in an order."""
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
+
+
+def _borders(
+    graph: tuple[Any, Any], order: Any, nodes: IntArray, subtrees: list[Any], levels: list[Any], run: Run
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return where the borders of fronts begin and end, and their rows."""
+    from manifoldry._numerics.kernels.dissection import borders
+
+    start, stop, none = (
+        np.zeros(len(nodes), dtype=np.int64),
+        np.zeros(len(nodes), dtype=np.int64),
+        np.zeros(0, np.int32),
+    )
+    shared = (*graph, order, _inverse(order), nodes, start, stop)
+    parts = run.map(borders, [(*shared, none, fronts) for fronts in subtrees])
+    offset = 0
+    for fronts, part in zip(subtrees, parts, strict=True):
+        start[fronts] += offset
+        stop[fronts] += offset
+        offset += len(part)
+    return (
+        start,
+        stop,
+        borders(*shared, np.concatenate([none, *parts]), np.concatenate([*levels, none.astype(np.int64)])),
+    )
+
+
+def _postorder(depths: IntArray, children: IntArray) -> IntArray:
+    """Return the place of each region when the parts of a region precede it; regions are numbered by depth."""
+    inner = [np.flatnonzero((depths == depth) & (children >= 0)) for depth in range(depths[-1] + 1)]
+    size = np.ones(len(depths), dtype=np.int64)
+    for parents in inner[::-1]:
+        size[parents] += size[children[parents]] + size[children[parents] + 1]
+    rank = np.full(len(depths), len(depths) - 1, dtype=np.int64)
+    for parents in inner:
+        right = children[parents] + 1
+        rank[right] = rank[parents] - 1
+        rank[right - 1] = rank[right] - size[right]
+    return rank
+
+
+@dataclass(frozen=True)
+class Factor:
+    """L with K = L L', by fronts."""
+
+    fronts: Fronts
+    tree: tuple[Any, ...]  # the arrays that the compiled loops take
+    L: FloatArray
+    raised: int  # number of pivots that were not above the floor
+    run: Run
+
+    @classmethod
+    def of(cls, fronts: Fronts, A: Any, diagonal: FloatArray, floor: float, run: Run) -> Factor:
+        """Factor a csr_array plus a diagonal; pivots below ``floor`` are raised to it."""
+        from manifoldry._numerics.kernels.fronts import (
+            BLAS,
+            TILE,
+            assemble_front,
+            factor_diagonal,
+            factor_rows,
+            factor_subtree,
+            stack_updates,
+            update_columns,
+        )
+
+        own, border = fronts.nodes[:, 1] - fronts.nodes[:, 0], fronts.stop - fronts.start
+        offset = np.concatenate([[0], np.cumsum(own * (own + border))])
+        L = np.zeros(offset[-1])
+        tree = (fronts.nodes, fronts.start, fronts.stop, fronts.rows, offset)
+        matrix = (*_compiled_form(A), A.data, diagonal, fronts.order, fronts.place)
+
+        at = [np.empty_like(chosen) for chosen in fronts.subtrees]
+        sizes = [stack_updates(*tree[:3], *pair).sum() for pair in zip(fronts.subtrees, at, strict=True)]
+        free: list[FloatArray] = []  # at most one per thread: new memory is expensive
+
+        def factor(chosen: IntArray, at: IntArray) -> tuple[int, FloatArray]:
+            stacks = free.pop() if free else np.empty(max(sizes))
+            raised = factor_subtree(BLAS, *matrix, *tree, L, chosen, at, stacks, floor)
+            update = stacks[at[-1] : at[-1] + border[chosen[-1]] ** 2].copy()
+            free.append(stacks)
+            return raised, update
+
+        done = run.map(factor, list(zip(fronts.subtrees, at, strict=True)), blas=True)
+        free.clear()
+        raised = sum(count for count, _ in done)
+        updates = {int(chosen[-1]): update for chosen, (_, update) in zip(fronts.subtrees, done, strict=True)}
+        del done
+        for level in fronts.levels:
+            here = {t: np.empty(border[t] ** 2) for t in level.tolist()}
+            none = np.empty(0)
+            children = {t: [updates.pop(int(child), none) for child in fronts.nodes[t, 2:]] for t in here}
+            run.map(assemble_front, [(*matrix, *tree, L, t, S, *children[t]) for t, S in here.items()])
+            children.clear()
+            raised += sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
+            tiles = [(t, lo, hi) for t in here for lo, hi in run.ranges(int(border[t]), TILE)]
+            run.map(factor_rows, [(BLAS, *tree, L, *tile) for tile in tiles], blas=True)
+            run.map(update_columns, [(BLAS, *tree, L, t, here[t], 0, lo, hi) for t, lo, hi in tiles], blas=True)
+            updates.update(here)
+        return cls(fronts, tree, L, raised, run)
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        """Return K^-1 B."""
+        from manifoldry._numerics.kernels.fronts import BLAS, solve_backward, solve_forward
+
+        fronts, state = self.fronts, (BLAS, *self.tree, self.L)
+        X = np.ascontiguousarray(B[fronts.order].T)
+        carried = np.empty((len(X), len(fronts.rows)))
+        levels: list[Any] = [fronts.subtrees, *(list(level[:, None]) for level in fronts.levels)]
+        for level in levels:
+            self.run.map(solve_forward, [(*state, chosen, X, carried) for chosen in level], blas=True)
+        for level in levels[::-1]:
+            self.run.map(solve_backward, [(*state, chosen, X) for chosen in level], blas=True)
+        result = np.empty(B.shape)
+        result[fronts.order] = X.T
+        return result

@@ -1,0 +1,326 @@
+"""Nested dissection (george1973): an elimination order of a sparse symmetric matrix by recursive bisection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from manifoldry._core.kernel import kernel
+
+MAX_DEPTH = 62  # bisections that a path of 64 bits can hold
+N_SMOOTHINGS = 2  # majority votes along a cut: they shorten it by a fifth, which halves the work of a factor
+MIN_SMOOTHED = 500  # points of a region below which its cut is not smoothed
+
+_graph = "int64[::1], int32[::1]"
+
+
+@kernel(f"int32[::1]({_graph})")
+def aggregates(indptr, indices):  # type: ignore[no-untyped-def]
+    """Label every point: each point without a label founds a group with its neighbors without one."""
+    n = len(indptr) - 1
+    label = np.full(n, -1, np.int32)
+    count = 0
+    for i in range(n):
+        if label[i] < 0:
+            label[i] = count
+            for e in range(indptr[i], indptr[i + 1]):
+                if label[indices[e]] < 0:
+                    label[indices[e]] = count
+            count += 1
+    return label
+
+
+@kernel(f"Tuple((int64[::1], int32[::1], int64[::1], int64[::1]))({_graph}, int32[::1])")
+def quotient(indptr, indices, label):  # type: ignore[no-untyped-def]
+    """Return the graph of the groups, the number of edges between two, and the sizes of the groups."""
+    n, m = len(label), label.max() + 1
+    start = np.zeros(m + 1, np.int64)
+    for i in range(n):
+        start[label[i] + 1] += 1
+    sizes = start[1:].copy()
+    start = np.cumsum(start)
+    members, fill = np.empty(n, np.int32), start[:-1].copy()
+    for i in range(n):
+        members[fill[label[i]]] = i
+        fill[label[i]] += 1
+    first, other, count = np.zeros(m + 1, np.int64), np.empty(len(indices), np.int32), np.empty(len(indices), np.int64)
+    slot = np.full(m, -1, np.int64)
+    k = 0
+    for a in range(m):
+        for q in range(start[a], start[a + 1]):
+            i = members[q]
+            for e in range(indptr[i], indptr[i + 1]):
+                b = label[indices[e]]
+                if b == a:
+                    continue
+                if slot[b] < first[a]:
+                    slot[b], other[k], count[k] = k, b, 0
+                    k += 1
+                count[slot[b]] += 1
+        first[a + 1] = k
+    return first, other[:k].copy(), count[:k].copy(), sizes
+
+
+@kernel("int64(int64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int32[::1], int64)")
+def _hops(first, other, region, r, source, hops, queue, tail):  # type: ignore[no-untyped-def]
+    """Write the hops from a source within region r, and the points reached to ``queue[tail:]``; return its new end."""
+    head = tail
+    queue[tail], hops[source] = source, 0
+    tail += 1
+    while head < tail:
+        u = queue[head]
+        head += 1
+        for e in range(first[u], first[u + 1]):
+            v = other[e]
+            if region[v] == r and hops[v] < 0:
+                hops[v] = hops[u] + 1
+                queue[tail] = v
+                tail += 1
+    return tail
+
+
+@kernel(
+    "void(int64[::1], int32[::1], int64[::1], int64[::1], int32[::1], int64, int32[::1], int64, int64, "
+    "int32[:, ::1], int32[::1], int64)"
+)
+def _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, half):  # type: ignore[no-untyped-def]
+    """Sort the groups ``order[lo:hi]`` of a connected region so that the cut at half its size has few edges.
+
+    Candidates are the differences of hops from the ends of two axes, and of their sums: across, along and diagonal.
+    """
+    for axis in range(4):
+        if axis == 2:  # the second axis begins far from both ends of the first
+            far, source = -1, order[lo]
+            for q in range(lo, hi):
+                u = order[q]
+                nearest = min(hops[0, u], hops[1, u])
+                if nearest > far:
+                    far, source = nearest, u
+        else:
+            source = queue[hi - 1]
+        for q in range(lo, hi):
+            hops[axis, order[q]] = -1
+        _hops(first, other, region, r, source, hops[axis], queue, lo)
+    key, fewest, best = np.empty(hi - lo, np.int64), np.int64(-1), np.arange(hi - lo)
+    side = np.zeros(len(region), np.int8)
+    for candidate in range(4):
+        for q in range(lo, hi):
+            u = order[q]
+            x, y = hops[0, u] - hops[1, u], hops[2, u] - hops[3, u]
+            if candidate == 0:
+                key[q - lo] = 8 * x + y
+            elif candidate == 1:
+                key[q - lo] = 8 * y + x
+            else:
+                key[q - lo] = x + y if candidate == 2 else x - y
+        ranks = np.argsort(key, kind="mergesort")
+        before, cut = 0, 0
+        for q in range(hi - lo):
+            u = order[lo + ranks[q]]
+            side[u] = 1 if before + size[u] // 2 < half else 2
+            before += size[u]
+        for q in range(lo, hi):
+            u = order[q]
+            if side[u] == 1:
+                for e in range(first[u], first[u + 1]):
+                    if region[other[e]] == r and side[other[e]] == 2:
+                        cut += count[e]
+        if fewest < 0 or cut < fewest:
+            fewest, best = cut, ranks
+    for q in range(lo, hi):
+        queue[q] = order[q]
+    for q in range(lo, hi):
+        order[q] = queue[lo + best[q - lo]]
+
+
+@kernel(
+    "Tuple((int32[::1], uint64[::1], int64[::1], int64[::1]))(int64[::1], int32[::1], int64[::1], int64[::1], int64)"
+)
+def bisect(first, other, count, size, max_leaf):  # type: ignore[no-untyped-def]
+    """Bisect a graph of groups until a region has ``max_leaf`` points.
+
+    Return the leaf of each group and, of each region, the path from the root (one bit per depth, highest first), the
+    depth, and the first of two children that follow each other (-1 for a leaf).
+    """
+    m = len(size)
+    region, order = np.zeros(m, np.int32), np.arange(m).astype(np.int32)
+    hops, queue = np.empty((4, m), np.int32), np.empty(m, np.int32)
+    lows, highs, depths, paths, children = [0], [m], [0], [np.uint64(0)], [-1]
+    r = 0
+    while r < len(lows):
+        lo, hi, total = lows[r], highs[r], 0
+        for q in range(lo, hi):
+            total += size[order[q]]
+        if total > max_leaf and hi - lo > 1 and depths[r] < MAX_DEPTH:
+            for q in range(lo, hi):
+                hops[0, order[q]] = -1
+            end, q = _hops(first, other, region, r, order[lo], hops[0], queue, lo), lo
+            if end < hi:  # several components: one after the other
+                while end < hi:
+                    while hops[0, order[q]] >= 0:
+                        q += 1
+                    end = _hops(first, other, region, r, order[q], hops[0], queue, end)
+                order[lo:hi] = queue[lo:hi]
+            else:
+                _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, total // 2)
+            cut, before = lo, 0
+            while cut < hi - 1 and (cut == lo or before + size[order[cut]] // 2 < total // 2):
+                before += size[order[cut]]
+                cut += 1
+            children[r] = len(lows)
+            for child in range(2):
+                for q in range(cut if child else lo, hi if child else cut):
+                    region[order[q]] = len(lows)
+                lows.append(cut if child else lo)
+                highs.append(hi if child else cut)
+                depths.append(depths[r] + 1)
+                paths.append(paths[r] | (np.uint64(child) << np.uint64(MAX_DEPTH + 1 - depths[r])))
+                children.append(-1)
+        r += 1
+    return region, np.array(paths), np.array(depths), np.array(children)
+
+
+@kernel("int64(uint64[::1], int32[::1], int64, int64)")
+def _side(paths, leaf, depth, i):  # type: ignore[no-untyped-def]
+    return int((paths[leaf[i]] >> np.uint64(MAX_DEPTH + 1 - depth)) & np.uint64(1))
+
+
+@kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64)")
+def _across(indptr, indices, paths, leaf, region, r, depth, points, count):  # type: ignore[no-untyped-def]
+    """Keep those of the first ``count`` points of a region that have a neighbor in its other part."""
+    k = 0
+    for q in range(count):
+        i = points[q]
+        side = _side(paths, leaf, depth, i)
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if region[j] == r and _side(paths, leaf, depth, j) != side:
+                points[k] = i
+                k += 1
+                break
+    return k
+
+
+@kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64, boolean[::1])")
+def _vote(indptr, indices, paths, leaf, region, r, depth, band, count, listed):  # type: ignore[no-untyped-def]
+    """Move the points of a band to the side of most neighbors, all at once; append neighbors that are not listed."""
+    moved = np.empty(count, np.int32)
+    for q in range(count):
+        i = band[q]
+        side, balance, moved[q] = _side(paths, leaf, depth, i), 0, leaf[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if region[j] == r:
+                same = _side(paths, leaf, depth, j) == side
+                balance += 1 if same else -1
+                if not same and moved[q] == leaf[i]:
+                    moved[q] = leaf[j]
+        if balance >= 0:
+            moved[q] = leaf[i]
+    end = count
+    for q in range(count):
+        i = band[q]
+        if moved[q] != leaf[i]:
+            leaf[i] = moved[q]
+            for e in range(indptr[i], indptr[i + 1]):
+                j = indices[e]
+                if region[j] == r and not listed[j]:
+                    listed[j] = True
+                    band[end] = j
+                    end += 1
+    return end
+
+
+@kernel(
+    f"void({_graph}, uint64[::1], int64[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], "
+    "boolean[::1], int64, boolean)"
+)
+def dissect(  # type: ignore[no-untyped-def]
+    indptr, indices, paths, depths, children, leaf, region, order, first, last, listed, root, whole
+):
+    """Order the points of a region, ``order[first:last]``, as left part, right part and separator.
+
+    Then ``first`` to ``last`` of the region is its separator, or all its points if it is a leaf. With ``whole``, its
+    parts are dissected in turn.
+    """
+    stack = [root]
+    buffer = np.empty(last[root] - first[root], np.int32)
+    while len(stack):
+        r = stack.pop()
+        lo, hi, depth, child = first[r], last[r], depths[r], children[r]
+        if child < 0:
+            continue
+        buffer[: hi - lo] = order[lo:hi]
+        count = _across(indptr, indices, paths, leaf, region, r, depth, buffer, hi - lo)
+        for i in buffer[:count]:
+            listed[i] = True
+        for _ in range(N_SMOOTHINGS if hi - lo >= MIN_SMOOTHED else 0):
+            count = _vote(indptr, indices, paths, leaf, region, r, depth, buffer, count, listed)
+        count = _across(indptr, indices, paths, leaf, region, r, depth, buffer, count)
+        right = 0
+        for i in buffer[:count]:
+            right += _side(paths, leaf, depth, i)
+        separator = 1 if 2 * right < count else 0
+        for i in buffer[:count]:
+            if _side(paths, leaf, depth, i) == separator:
+                region[i] = -1
+        ends = np.zeros(4, np.int64)
+        for q in range(lo, hi):
+            i = order[q]
+            listed[i] = False
+            ends[1 + (2 if region[i] < 0 else _side(paths, leaf, depth, i))] += 1
+        ends = np.cumsum(ends)
+        first[child], last[child], first[child + 1], last[child + 1] = lo, lo + ends[1], lo + ends[1], lo + ends[2]
+        first[r] = lo + ends[2]
+        for q in range(lo, hi):
+            i = order[q]
+            part = 2 if region[i] < 0 else _side(paths, leaf, depth, i)
+            region[i] = -1 if part == 2 else child + part
+            buffer[ends[part]] = i
+            ends[part] += 1
+        order[lo:hi] = buffer[: hi - lo]
+        if whole:
+            stack.append(child)
+            stack.append(child + 1)
+
+
+@kernel(f"int32[::1]({_graph}, int32[::1], int32[::1], int64[:, ::1], int64[::1], int64[::1], int32[::1], int64[::1])")
+def borders(indptr, indices, order, place, fronts, start, stop, rows, chosen):  # type: ignore[no-untyped-def]
+    """Append to ``rows`` the borders of chosen fronts, children first: later points joined to their subtree, sorted.
+
+    A front has the columns ``fronts[t, 0]`` to ``fronts[t, 1]`` and the children ``fronts[t, 2:]`` (-1 for none); its
+    border is ``rows[start[t]:stop[t]]``.
+    """
+    seen, found = np.full(len(order), -1, np.int32), np.empty(len(order), np.int32)
+    end = len(rows)
+    for t in chosen:
+        lo, hi, k = fronts[t, 0], fronts[t, 1], 0
+        for child in fronts[t, 2:]:
+            if child >= 0:
+                for v in rows[start[child] : stop[child]]:
+                    if v >= hi and seen[v] != t:
+                        seen[v], found[k] = t, v
+                        k += 1
+        for p in range(lo, hi):
+            i = order[p]
+            for e in range(indptr[i], indptr[i + 1]):
+                v = place[indices[e]]
+                if v >= hi and seen[v] != t:
+                    seen[v], found[k] = t, v
+                    k += 1
+        if end + k > len(rows):
+            longer = np.empty(2 * (end + k), np.int32)
+            longer[:end] = rows[:end]
+            rows = longer
+        rows[end : end + k] = np.sort(found[:k])
+        start[t], stop[t] = end, end + k
+        end += k
+    return rows[:end].copy()
+
+
+@kernel(f"void({_graph}, int64[::1], int32[::1], int64[::1], int32[::1], int64, int64)")
+def renumber_rows(indptr, indices, order, place, ends, renumbered, lo, hi):  # type: ignore[no-untyped-def]
+    """Write the neighbors of the points ``order[lo:hi]`` in their new numbers."""
+    for p in range(lo, hi):
+        begin = indptr[order[p]]
+        for e in range(ends[p], ends[p + 1]):
+            renumbered[e] = place[indices[begin + e - ends[p]]]

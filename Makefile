@@ -9,6 +9,7 @@ BENCH ?= spectral
 ARGS ?=
 DATA ?= $(or $(MANIFOLDRY_DATA),../shared/data)
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # processes that the tests start load compiled modules
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # Every method once on small data, and a file or two per package.
@@ -40,7 +41,8 @@ demo: .venv/app  ## unfold a Swiss roll by every method; pictures and a report i
 quick: lint  ## lint and a test of every package and every method, in about 90 seconds
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal $(QUICK)
 
-test: lint types check  ## lint, types and tests: all that must pass
+test: lint  ## lint, types and tests: all that must pass
+	$(MAKE) --no-print-directory --jobs=2 types check
 
 lint: .venv/dev  ## style of the source
 	$(BIN)/ruff check .
@@ -59,7 +61,7 @@ lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest 
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
 
-bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; and real data: real; ARGS: --quick
+bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets

@@ -151,12 +151,17 @@ def compare_results(trees: list[Path], folder: Path) -> None:
 
 def timed(tree: Path, words: list[str]) -> float:
     """Run a command with a tree's package and return the number that it prints."""
+    return float(last_line(tree, words))
+
+
+def last_line(tree: Path, words: list[str]) -> str:
+    """Run a command with a tree's package and return the last line that it prints."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     command = [sys.executable, "-W", "ignore", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
-    return float(done.stdout.strip().splitlines()[-1])
+    return done.stdout.strip().splitlines()[-1]
 
 
 def compare(name: str, trees: list[Path], rounds: int, folder: Path) -> None:

@@ -22,7 +22,7 @@ from manifoldry._core.memory import physical_memory
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-BASE_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "faiss-cpu")
+BASE_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 class Table:

@@ -1,5 +1,6 @@
 """Fixtures that several modules of tests use."""
 
+import gc
 import os
 import threading
 from types import SimpleNamespace
@@ -16,6 +17,30 @@ os.environ.setdefault("MPLBACKEND", "agg")  # plots need no display
 
 SMALL_TASK = 16
 """Rows per task. A grid's bands of rows, of 6 or more, must stay wider than what a point touches."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is loaded and collected stays: a search for garbage, a fifth of a second each, need not visit it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(items):
+    """The longest test begins first, so that no process is left alone with it."""
+    items.sort(key=lambda item: item.path.name != "test_attack.py")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_wait_for_the_disk():
+    """Files of tests need not survive a loss of power; to make sure of each takes 10 ms."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture

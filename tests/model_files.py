@@ -18,7 +18,7 @@ from manifoldry.data._models.files import DIGEST_LENGTH, DOCUMENT
 
 SILENT_EVENTS = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "exec", "compile", "marshal.loads")
 """Events of the interpreter that no load may cause: programs started, code compiled, read or run."""
-OWN_MODULES = ("manifoldry", "numpy", "scipy", "sklearn", "faiss", "encodings", "zlib")
+OWN_MODULES = ("manifoldry", "numpy", "scipy", "sklearn", "encodings", "zlib")
 _heard: list[str] | None = None
 
 
@@ -35,8 +35,7 @@ def _hear(event, arguments):
 
 for known in names.CLASSES:  # so that no module is compiled or read while a load is watched
     names.find_class(known)
-for module in ("faiss", "encodings.cp437"):  # the second is how old archives spell names
-    importlib.import_module(module)
+importlib.import_module("encodings.cp437")  # how old archives spell names
 sys.addaudithook(_hear)
 
 

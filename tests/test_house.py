@@ -7,6 +7,8 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
+
 import manifoldry
 from manifoldry._core.registry import list_clusterings, list_methods
 
@@ -37,7 +39,6 @@ GraphEmbedder, Embedder and Estimator."""
 SOURCE = Path(manifoldry.__file__).parent
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 CARDS = [*list_methods(), *list_clusterings()]
 
 BRITISH = re.compile(
@@ -52,6 +53,12 @@ DIALECT = re.compile(
 )
 """Words that once stood here for affinities, multipliers, inexactness, penalty, staircase, repulsion, adaptive
 restarts, optimizers, affine subspaces and wrapped estimators."""
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """The parsed modules: half a million objects, which no other process should hold."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 
 def _relative(path):
@@ -81,10 +88,10 @@ def test_every_package_keeps_its_budget():
     assert {name: (lines[name], files[name]) for name in BUDGETS if files[name] > BUDGETS[name][1]} == {}
 
 
-def test_files_functions_and_folders_are_small():
+def test_files_functions_and_folders_are_small(trees):
     assert {_relative(path): _lines(path) for path in MODULES if _lines(path) > MAX_FILE_LINES} == {}
     functions = {}
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 steps = node.body[1:] if ast.get_docstring(node) is not None else node.body
@@ -128,18 +135,18 @@ def test_what_is_no_parameter_does_not_look_like_one():
     assert odd == {}
 
 
-def test_one_name_is_one_class():
+def test_one_name_is_one_class(trees):
     places = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(_relative(path))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
-def test_a_constant_has_one_value():
+def test_a_constant_has_one_value(trees):
     values = defaultdict(dict)
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
@@ -148,26 +155,26 @@ def test_a_constant_has_one_value():
     assert {name: texts for name, texts in values.items() if len(texts) > 1} == {}
 
 
-def test_modules_do_not_import_each_other_in_circles():
+def test_modules_do_not_import_each_other_in_circles(trees):
     names = {".".join(("manifoldry", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
     graph = {}
     for name, path in names.items():
         imported = set()
-        for node in ast.walk(TREES[path]):
+        for node in ast.walk(trees[path]):
             if isinstance(node, ast.ImportFrom) and node.module:
                 imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & set(names)
-        graph[name] = imported - {name, *_types_only(TREES[path])}
+        graph[name] = imported - {name, *_types_only(trees[path])}
     _check_no_circle(graph)
 
 
-def test_no_import_of_a_package_needs_what_is_only_half_loaded():
+def test_no_import_of_a_package_needs_what_is_only_half_loaded(trees):
     """A module loads the packages around each module that it imports first, so these are edges too."""
     names = {".".join(("manifoldry", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
     names = {name.removesuffix(".__init__"): path for name, path in names.items()}
     graph = {}
     for name, path in names.items():
         loaded = set()
-        for node in TREES[path].body:  # what a function imports is loaded later
+        for node in trees[path].body:  # what a function imports is loaded later
             if isinstance(node, ast.ImportFrom) and node.module:
                 loaded |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & set(names)
         around = {".".join(other.split(".")[:i]) for other in loaded for i in range(1, other.count(".") + 1)}
@@ -216,9 +223,9 @@ def test_spelling_is_american():
     assert british == {}
 
 
-def test_names_are_those_of_the_field():
+def test_names_are_those_of_the_field(trees):
     odd = {}
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         names |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}

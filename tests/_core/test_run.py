@@ -214,14 +214,19 @@ print(threads())
 
 def test_the_limit_of_blas_includes_a_library_loaded_while_it_is_held():
     script = """
+import numpy
+from threadpoolctl import threadpool_info
+from manifoldry._core.run import one_blas_thread
+def threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 with one_blas_thread():
-    import faiss
+    before = threads()
+    import scipy.linalg  # which has a BLAS of its own, where numpy and scipy come as wheels
     with one_blas_thread():
-        held = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-    print(held, end=" ")
-print({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+        print(len(threads()) >= len(before), set(threads()), end=" ")
+print(set(threads()))
 """
-    assert in_new_process(TWO_THREADS + script, OMP_NUM_THREADS="2", **BLAS_VARIABLES) == "{1} {2}"
+    assert in_new_process(script, OMP_NUM_THREADS="2", **BLAS_VARIABLES) == "True {1} {2}"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -503,9 +508,9 @@ def test_a_long_stage_tells_how_far_it_is_about_once_a_second(capsys, monkeypatc
             run.step(step, 40, "divergence 1.5")
     assert capsys.readouterr().err.splitlines() == [
         "[manifoldry] descent ...",
-        "[manifoldry] descent: 10 of 40, divergence 1.5",
-        "[manifoldry] descent: 20 of 40, divergence 1.5",
-        "[manifoldry] descent: 30 of 40, divergence 1.5",
+        "[manifoldry] descent: 10 of 40, about 3 s left, divergence 1.5",
+        "[manifoldry] descent: 20 of 40, about 2 s left, divergence 1.5",
+        "[manifoldry] descent: 30 of 40, about 1 s left, divergence 1.5",
         "[manifoldry] descent: 40 of 40, divergence 1.5",
         "[manifoldry] descent: 4.00 s",
     ]
@@ -524,7 +529,7 @@ def test_tasks_that_take_long_tell_how_far_they_are_and_short_ones_are_silent(ca
         run.map(work, [(0.25,)] * 3)
     assert capsys.readouterr().err.splitlines() == [
         "[manifoldry] geodesics ...",
-        "[manifoldry] geodesics: 2 of 4",
+        "[manifoldry] geodesics: 2 of 4, about 2 s left",
         "[manifoldry] geodesics: 4 of 4",
         "[manifoldry] geodesics: 3.75 s",
     ]

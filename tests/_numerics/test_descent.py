@@ -21,7 +21,7 @@ def pair():
 
 def test_the_first_step_is_the_plain_gradient_step():
     Y = pair()
-    bowl(rate=0.1).advance(Y, 0)
+    bowl(rate=0.1).advance(Y, 0, 1)
     # Gains start at 1 and shrink once, to 0.8, because no velocity points downhill yet.
     np.testing.assert_allclose(Y, pair() * (1 - 0.1 * 0.8 * 2 * np.array([1.0, 4.0])))
 
@@ -32,7 +32,7 @@ def test_steps_are_momentum_gains_and_restart_written_out(restart):
     Z, V, G = pair(), np.zeros((2, 2)), np.ones((2, 2))
     restarted = 0
     for step in range(60):
-        optimizer.advance(Y, step)
+        optimizer.advance(Y, step, 1)
         slope = 2 * np.array([1.0, 4.0]) * Z
         ascent = V * slope
         if restart == "global" and ascent.sum() > 0:
@@ -51,7 +51,7 @@ def test_steps_are_momentum_gains_and_restart_written_out(restart):
 
 def test_no_coordinate_moves_farther_than_allowed():
     Y = np.array([[1000.0], [-1000.0]])
-    Momentum(lambda Y: Y, lambda _: 0.0, learning_rate=1.0, max_move=5.0).advance(Y, 0)
+    Momentum(lambda Y: Y, lambda _: 0.0, learning_rate=1.0, max_move=5.0).advance(Y, 0, 1)
     np.testing.assert_allclose(Y, [[995.0], [-995.0]])
 
 

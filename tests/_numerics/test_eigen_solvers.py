@@ -8,8 +8,10 @@ import scipy.sparse.linalg
 from scipy.sparse.linalg import aslinearoperator, splu
 from scipy.spatial import KDTree
 
+from manifoldry._core.csgraph import connected_components
 from manifoldry._core.run import Run
 from manifoldry._numerics.eigen import GramMatrix, largest, smallest, solvers
+from manifoldry._numerics.eigen import two_level as two_levels
 from manifoldry._numerics.eigen.davidson import (
     ChebyshevInverse,
     Ritz,
@@ -22,6 +24,8 @@ from manifoldry._numerics.eigen.davidson import (
 from manifoldry._numerics.eigen.localized import _restricted
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, Pencil, column_space
 from manifoldry._numerics.eigen.solvers import level_widths, predicted_fill
+from manifoldry._numerics.eigen.two_level import two_level
+from manifoldry._numerics.kernels.aggregates import add_coarse, aggregate
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -62,7 +66,7 @@ def _krylov(*task):
     return solvers._krylov(*task, steps=500)
 
 
-@pytest.mark.parametrize("solver", [_krylov, solvers._shift_invert, polynomial, solvers._multigrid, solvers._lapack])
+@pytest.mark.parametrize("solver", [_krylov, solvers._shift_invert, polynomial, two_level, solvers._lapack])
 @pytest.mark.parametrize("mass", [False, True])
 def test_every_solver_alone_gives_the_same_pairs(solver, mass):
     A = _grid_laplacian(16, 29)
@@ -104,7 +108,7 @@ def test_a_singular_factor_is_not_the_end(monkeypatch):
     exact = np.linalg.eigvalsh(A.toarray())[1:4]
     monkeypatch.setattr(solvers, "splu", singular)
     found = smallest(A, 3, null=np.ones(620), run=Run())
-    assert found.solver == "polynomial"  # it comes before multigrid, and meets its tolerance
+    assert found.solver == "polynomial"  # it comes before two levels, and meets its tolerance
     np.testing.assert_allclose(found.values, exact, atol=16e-12)
 
 
@@ -120,7 +124,7 @@ def test_without_memory_for_a_factor_the_search_goes_on(monkeypatch):
     monkeypatch.setattr(solvers, "available_memory", lambda: 1000)
     A = _grid_laplacian(20, 31)
     found = smallest(A, 2, null=np.ones(620), run=Run())
-    assert found.solver in ("polynomial", "multigrid", "krylov")
+    assert found.solver in ("polynomial", "two-level", "krylov")
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(A.toarray())[1:3], atol=16e-12)
 
 
@@ -193,18 +197,67 @@ def test_column_space_drops_what_depends_and_what_is_rounding():
     np.testing.assert_allclose(Q @ (Q.T @ X), X, atol=1e-13)
 
 
-def test_multigrid_gives_the_same_bits_and_leaves_the_global_generator_alone(monkeypatch):
-    monkeypatch.setattr(solvers, "_factor", lambda *_: None)
-    monkeypatch.setattr(solvers, "polynomial", lambda *_: None)
-    A = _grid_laplacian(25, 31)
-    before = np.random.get_state()  # noqa: NPY002 - the global state is what is checked
-    first = smallest(A, 3, null=np.ones(775), run=Run(seed=0))
-    after = np.random.get_state()  # noqa: NPY002
-    again = smallest(A, 3, null=np.ones(775), run=Run(seed=1))
-    assert first.solver == "multigrid"
-    assert np.array_equal(first.vectors, again.vectors)
-    assert np.array_equal(before[1], after[1])
-    assert before[2] == after[2]
+def _neighbor_laplacian(X, k):
+    n = len(X)
+    near = KDTree(X).query(X, k + 1)[1][:, 1:]
+    W = sp.csr_array((np.ones(n * k), (np.repeat(np.arange(n), k), near.ravel())), shape=(n, n))
+    W = W.maximum(W.T)
+    return sp.csr_array(sp.diags_array(W.sum(axis=1)) - W), W.sum(axis=1)
+
+
+def test_aggregates_are_connected_and_cover_all_rows():
+    A, _ = _neighbor_laplacian(np.random.default_rng(0).uniform(size=(500, 2)), 6)
+    rows = A.indptr.astype(np.int64), A.indices.astype(np.uint32), A.data.astype(np.float32)
+    label = np.full(500, -1)
+    count = aggregate(*rows, label)
+    assert np.array_equal(np.unique(label), np.arange(count))
+    within = A.tocoo()
+    same = label[within.row] == label[within.col]
+    inside = sp.csr_array((np.ones(same.sum()), (within.row[same], within.col[same])), shape=A.shape)
+    assert connected_components(inside, directed=False)[0] == count
+    weights = np.random.default_rng(1).uniform(0.5, 1, 500)
+    P = sp.csr_array((weights, label, np.arange(501)), shape=(500, count))
+    coarse = np.zeros((count, count))
+    add_coarse(*rows[:2], A.data, weights, label, coarse)
+    np.testing.assert_allclose(coarse, (P.T @ A @ P).toarray(), atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [1500, 40])
+@pytest.mark.parametrize("shape", ["sheet", "curve", "clusters"])
+def test_two_levels_find_the_lowest_vectors(shape, most, monkeypatch):
+    """At once to the tolerance of a start, and by cycles to that of a result, also if aggregates are joined."""
+    monkeypatch.setattr(two_levels, "MAX_AGGREGATES", most)
+    rng = np.random.default_rng(0)
+    t = rng.uniform(size=(1200, 2))
+    curve = np.column_stack([np.cos(9 * t[:, 0]), np.sin(9 * t[:, 0]), 20 * t[:, 0] ** 2])
+    clusters = rng.standard_normal((1200, 8)) + 1.2 * rng.standard_normal((5, 8))[rng.integers(5, size=1200)]
+    A, masses = _neighbor_laplacian({"sheet": t, "curve": curve, "clusters": clusters}[shape], 12)
+    exact_values, exact = scipy.linalg.eigh(A.toarray(), np.diag(masses), subset_by_index=(1, 2))
+    rough = smallest(A, 2, B=masses, null=np.ones(1200), tol=1e-3, run=Run())
+    assert rough.solver == "two-level"
+    assert np.abs(np.einsum("ij,i,ij->j", rough.vectors, masses, exact)).min() > 0.98
+    pencil = Pencil.of(A, masses, 1.0, np.ones(1200), Run())
+    found = two_level(pencil, _start(pencil, 4), 2, TOLERANCE, Run())
+    assert found.settled
+    # A value errs by at most its residual; those accepted are 1e-12 of a norm of at most 2.
+    np.testing.assert_allclose(found.values[:2], exact_values, atol=2e-12)
+
+
+def test_two_levels_give_the_same_bits_for_any_number_of_threads():
+    A, masses = _neighbor_laplacian(np.random.default_rng(0).uniform(size=(12_000, 2)), 12)
+    first, *others = [
+        smallest(A, 2, B=masses, null=np.ones(12_000), tol=1e-4, run=Run(seed, n_jobs=n_jobs))
+        for seed, n_jobs in enumerate((1, 2, 3, 7, 16))
+    ]
+    assert first.solver == "two-level"
+    assert all(np.array_equal(first.vectors, other.vectors) for other in others)
+
+
+def test_two_levels_leave_other_matrices_to_other_solvers():
+    complete = sp.csr_array(sp.diags_array(np.full(50, 50.0)) - np.ones((50, 50)))
+    for A in (complete, -_grid_laplacian(20, 31)):  # one aggregate, and not semidefinite
+        pencil = Pencil.of(A, None, 1.0, np.ones(A.shape[0]), Run())
+        assert two_level(pencil, _start(pencil, 4), 2, TOLERANCE, Run()) is None
 
 
 def test_what_is_tolerable_is_returned_with_a_warning():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 from scipy.sparse import block_diag, csr_array
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from manifoldry._core.run import Run
@@ -53,6 +54,17 @@ def test_spectral_start_is_the_slow_eigenvectors():
     # The two span the same plane: a ring's pair of waves may turn in it.
     left = Y - slow @ np.linalg.lstsq(slow, Y, rcond=None)[0]
     assert np.linalg.norm(left) < 1e-2 * np.linalg.norm(Y)
+
+
+def test_a_long_strip_does_not_start_as_a_curve():
+    """Its two lowest eigenvectors are functions of the length alone; a further one shows the width."""
+    n = 20_000
+    X = np.random.default_rng(5).uniform(size=(n, 2)) * [3.0, 1.0]
+    near = cKDTree(X).query(X, 11)[1][:, 1:]
+    W = csr_array((np.ones(10 * n), (np.repeat(np.arange(n), 10), near.ravel())), shape=(n, n))
+    Y = initial_layout("spectral", W, csr_array(W.maximum(W.T)), 2, Run(0), pairwise=True)
+    short = np.abs(X[:, 0] - 0.75) < 0.02  # points of nearly one length
+    assert np.abs(np.corrcoef(X[short, 1], Y[short].T)[0, 1:]).max() > 0.9
 
 
 def test_unconnected_pieces_start_apart():

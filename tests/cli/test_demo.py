@@ -67,7 +67,7 @@ def test_warnings_become_remarks():
 
 
 def test_the_command_prints_a_row_per_method_and_leaves_pictures(tmp_path, capsys):
-    assert main(["demo", "--n", "80", "--out", str(tmp_path / "a" / "b")]) == 0
+    assert main(["demo", "--n", "50", "--out", str(tmp_path / "a" / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     heads = [line.split(None, 1)[0] for line in lines if line.strip()]
     assert [head for head in heads if head in NAMES] == NAMES * 2

@@ -62,7 +62,7 @@ def test_the_record_says_what_was_done(flowers):
     assert record["preparation"] == {"scale": "standard", "pca": None}
     assert (record["method"], record["seed"]) == ("Isomap", 3)
     assert (record["parameters"]["n_neighbors"], record["parameters"]["random_state"]) == (8, 3)
-    assert {"manifoldry", "python", "numpy", "scipy", "scikit-learn", "faiss-cpu", "numba"} == set(record["versions"])
+    assert {"manifoldry", "python", "numpy", "scipy", "scikit-learn", "numba"} == set(record["versions"])
     assert {"read", "prepare", "fit", "write", "save", "evaluate", "report"} == set(record["seconds"])
     figures = record["quality"]["figures"]
     assert set(figures) == {"trustworthiness", "continuity", "knn_kept", "distance_deviation"}

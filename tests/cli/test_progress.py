@@ -6,7 +6,7 @@ import re
 import pytest
 
 from manifoldry import TSNE
-from manifoldry._core.run import Progress
+from manifoldry._core.run import Progress, Run
 from manifoldry.cli._progress import ProgressBar, ProgressReporter, progress_reporter
 
 
@@ -60,6 +60,14 @@ def test_a_subclass_hears_everything_and_can_stop_a_fit():
         model = TSNE(callback=reporter.callback).fit([[float(i), i % 7] for i in range(40)])
     assert (heard[0], heard[-1]) == ("begin fitting", "end fitting")
     assert model.n_iter_ == heard.count("descent") == 3
+
+
+def test_a_long_time_is_noted_before_the_fit(capsys):
+    run = Run(0, callback=ProgressReporter(prints_notes=True).callback)
+    run.announce_time("MVU of 9 points", 1700.0, "use IPA")
+    assert capsys.readouterr().err == ""
+    run.announce_time("MVU of 9 points", 7200.0, "use IPA")
+    assert "MVU of 9 points would take about 2 hours; Ctrl-C ends the fit" in capsys.readouterr().err
 
 
 def test_a_terminal_sees_stage_bar_steps_rate_and_time_left(monkeypatch):

@@ -43,6 +43,7 @@ def test_errors_are_one_line_and_bugs_say_so():
 
 def test_a_rate_is_shown_once_it_is_known():
     assert steps_text(50, 200, 2.0) == "50 of 200, 25/s, 6 s left"
+    assert steps_text(50, 20_000, 20.0) == "50 of 20,000, 2.5/s, 2.2 hours left"
     assert steps_text(65_536, 2_000_000, 3e-5) == "65,536 of 2,000,000"
 
 

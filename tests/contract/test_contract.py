@@ -3,6 +3,7 @@
 Methods wrapped from scikit-learn have its words and its numerics; tests of ours leave them out.
 """
 
+import functools
 import inspect
 import pickle
 import subprocess
@@ -15,13 +16,14 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import manifoldry
 from helpers import AUTO, among, bent_sheet, make
 from manifoldry import metrics
 
 CARDS = (*manifoldry.list_methods(), AUTO)
+BY_NAME = {card.name: card for card in CARDS}
 OWN = [card for card in CARDS if not card.wrapped]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
 SPARSE = [card for card in OWN if card.cls().__sklearn_tags__().input_tags.sparse]
@@ -53,6 +55,12 @@ WITHOUT_TASKS = {
 def suited(card, X):
     """The points, or what of them a method of non-negative data takes."""
     return np.abs(X) if card.cls().__sklearn_tags__().input_tags.positive_only else X
+
+
+@functools.cache
+def fitted(name, n=40):
+    """The method fitted to a bent sheet, once for all tests: none changes it."""
+    return make(BY_NAME[name]).fit(suited(BY_NAME[name], bent_sheet(n)))
 
 
 def same_shape(A, B):
@@ -87,7 +95,19 @@ def agreement(model):
     return ROUNDING
 
 
-@parametrize_with_checks([make(card) for card in CARDS])
+def with_checks(estimators):
+    """Run a test once for each of scikit-learn's checks of these estimators.
+
+    The check of sparse arrays is left out: it is that of sparse matrices over again. Tests of ours fit every method to
+    a sparse array, and `test_sparse_input` has the formats.
+    """
+    pairs = [pair for estimator in estimators for pair in estimator_checks_generator(estimator)]
+    pairs = [pair for pair in pairs if pair[1].func.__name__ != "check_estimator_sparse_array"]
+    names = [f"{type(estimator).__name__}-{check.func.__name__}" for estimator, check in pairs]
+    return pytest.mark.parametrize(("estimator", "check"), pairs, ids=names)
+
+
+@with_checks(make(card) for card in CARDS)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", manifoldry.DisconnectedWarning)
@@ -95,14 +115,14 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.heavy
-@parametrize_with_checks([card.cls() for card in OWN if card is not AUTO])
+@with_checks(card.cls() for card in OWN if card is not AUTO)
 def test_scikit_learn_checks_with_default_parameters(estimator, check):
     test_scikit_learn_checks(estimator, check)
 
 
 @each
 def test_gives_what_its_card_says(card):
-    model = make(card).fit(suited(card, bent_sheet()))
+    model = fitted(card.name)
     assert model.embedding_.shape == (40, card.test_params["n_components"])
     assert np.isfinite(model.embedding_).all()
     for name in ("spectrum", "trace", "certificate", "graph"):
@@ -129,7 +149,7 @@ def test_same_bits_for_any_number_of_threads(card, small_tasks):
 @each
 def test_same_bits_twice(card):
     X = suited(card, bent_sheet())
-    assert np.array_equal(make(card).fit_transform(X), make(card).fit_transform(X))
+    assert np.array_equal(make(card).fit_transform(X), fitted(card.name).embedding_)
 
 
 @each_own
@@ -139,7 +159,7 @@ def test_permuted_rows_permute_the_result(card):
     settings = {}
     if card.name == "LandmarkIsomap":  # the same points must serve
         settings = {"landmarks": np.arange(0, 60, 3)}
-    straight = make(card, **settings).fit(X)
+    straight = make(card, **settings).fit(X) if settings else fitted(card.name, 60)
     if settings:
         settings = {"landmarks": np.flatnonzero(np.isin(order, settings["landmarks"]))}
     permuted = make(card, **settings).fit_transform(X[order])
@@ -152,7 +172,7 @@ def test_rotation_and_shift_of_the_data_leave_the_result(card):
     rotation, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 4)))
     if getattr(card.cls, "_of_columns", False):  # by its mathematics: any order and signs of the columns, no rotation
         rotation = np.eye(4)[[2, 0, 3, 1]] * [1.0, -1.0, -1.0, 1.0]
-    moved, model = make(card).fit_transform(X @ rotation + 5.0), make(card).fit(X)
+    moved, model = make(card).fit_transform(X @ rotation + 5.0), fitted(card.name, 60)
     assert same_shape(moved, model.embedding_) < agreement(model)
 
 
@@ -167,8 +187,7 @@ def test_input_is_left_as_it_was(card):
 
 @each
 def test_batch_equals_one_by_one(card):
-    model = make(card).fit(suited(card, bent_sheet()))
-    Q = suited(card, bent_sheet(9, seed=4))
+    model, Q = fitted(card.name), suited(card, bent_sheet(9, seed=4))
     together = model.transform(Q)
     alone = np.concatenate([model.transform(q[None]) for q in Q])
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-9 * np.abs(together).max())
@@ -190,7 +209,7 @@ def error_on_training_points(model):
 def test_training_points_return_to_their_places(card):
     X = suited(card, bent_sheet())
     # Majorization to its tolerance: the few steps of the tests do not always reach it.
-    model = make(card, **({"max_iter": 300} if issubclass(card.cls, MAJORIZATION) else {})).fit(X)
+    model = make(card, max_iter=300).fit(X) if issubclass(card.cls, MAJORIZATION) else fitted(card.name)
     atol = error_on_training_points(model) * np.abs(model.embedding_).max()
     np.testing.assert_allclose(model.transform(X), model.embedding_, rtol=0, atol=atol)
 
@@ -201,7 +220,7 @@ def placed_elsewhere(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pickles")
     here = {}
     for card in CARDS:
-        model, Q = make(card).fit(suited(card, bent_sheet())), suited(card, bent_sheet(5, seed=5))
+        model, Q = fitted(card.name), suited(card, bent_sheet(5, seed=5))
         (folder / f"{card.name}.pickle").write_bytes(pickle.dumps((model, Q)))
         here[card.name] = model.transform(Q)
     code = (
@@ -254,7 +273,7 @@ def test_float32_in_float32_out(card):
         assert same_shape(single.embedding_, double.embedding_) < 1e-2
         return
     # float32 rounds the data by 6e-8 of their size; eigengaps and stress minima magnify that.
-    assert same_shape(single.embedding_, make(card).fit_transform(X)) < 1e-2
+    assert same_shape(single.embedding_, fitted(card.name).embedding_) < 1e-2
 
 
 @each_own
@@ -269,7 +288,7 @@ def test_duplicates(card):
 def test_constant_column_changes_nothing(card):
     X = bent_sheet()
     with_constant = np.column_stack([X, np.full(len(X), 3.0)])
-    model = make(card).fit(X)
+    model = fitted(card.name)
     assert same_shape(make(card).fit_transform(with_constant), model.embedding_) < agreement(model)
 
 
@@ -300,7 +319,7 @@ def test_precomputed_distances_equal_points(card):
     X, Q = bent_sheet(), bent_sheet(6, seed=6)
     between = lambda A, B: np.sqrt(((A[:, None] - B) ** 2).sum(-1))  # noqa: E731
     given = make(card, metric="precomputed").fit(between(X, X))
-    direct = make(card).fit(X)
+    direct = fitted(card.name)
     assert same_shape(given.embedding_, direct.embedding_) < agreement(direct)
     assert same_shape(given.transform(between(Q, X)), direct.transform(Q)) < agreement(direct)
 

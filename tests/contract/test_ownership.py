@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -50,8 +51,10 @@ def forms_of(card):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_models_do_not_follow_later_changes_of_the_data(card):
     for settings, X, Q, memory in forms_of(card):
-        before = answers_after(card, make(card, **settings).fit(X), Q, lambda: None)
         model = make(card, **settings).fit(X)
+        # A copy may change the memory order of a wrapped method's arrays, and so the order of BLAS's sums.
+        twin = make(card, **settings).fit(X) if card.wrapped else deepcopy(model)
+        before = answers_after(card, twin, Q, lambda: None)
         for was, now in zip(before, answers_after(card, model, Q, lambda memory=memory: memory.fill(0.0)), strict=True):
             assert np.array_equal(was, now), (type(X).__name__, X.shape)
 

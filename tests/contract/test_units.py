@@ -16,14 +16,14 @@ import manifoldry
 from helpers import among, distances_by_differences, make, rigid_error
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry.graph._approximate import FaissIVF, NNDescent
+from manifoldry.graph._approximate import NNDescent
 
 METHODS = {card.name: card for card in manifoldry.list_methods()}
 OWN = [card for card in METHODS.values() if not card.wrapped]
 CLUSTERINGS = {card.name: card for card in manifoldry.list_clusterings()}
 
 POWERS_OF_TWO = (2.0**-30, 2.0**30)
-POWERS_OF_TEN = {"wine": (1e-9, 1e9), "roll": (1e-9, 1e-6, 1e6, 1e9)}
+POWERS_OF_TEN = (1e-9, 1e9)
 FAR_UNITS = (1e-50, 1e50)
 
 KEEPS_UNIT = {
@@ -155,7 +155,7 @@ def test_a_power_of_two_changes_no_bit(name, data):
 @pytest.mark.parametrize("data", ["wine", "roll"])
 @each_with([card for card in METHODS.values() if card.name not in UNITS_OF_SCIKIT_LEARN])
 def test_a_power_of_ten_changes_rounding_alone(name, data):
-    for unit in POWERS_OF_TEN[data]:
+    for unit in POWERS_OF_TEN:
         assert_same(name, data, unit)
 
 
@@ -173,14 +173,13 @@ def test_single_precision(name):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("engine", [FaissIVF, NNDescent])
-def test_approximate_search(engine, dtype):
+def test_approximate_search(dtype):
     """It projects and compares in single precision, whatever the data."""
     rng = np.random.default_rng(0)
     X, Q = (rng.standard_normal((n, 24)).astype(dtype) for n in (1500, 20))
     found = []
     for unit in (1.0, 2.0**-70, 2.0**70):
-        index = engine(dtype(unit) * X, 10, Run(0, 1))
+        index = NNDescent(dtype(unit) * X, 10, Run(0, 1))
         pairs = index.nearest(dtype(unit) * X, 11, Run(0, 1), own=True), index.nearest(dtype(unit) * Q, 11, Run(0, 1))
         found.append([(distances / unit, indices) for distances, indices in pairs])
     for here in found[1:]:
@@ -206,7 +205,7 @@ def clustered(name, data, unit):
 @pytest.mark.parametrize("name", CLUSTERINGS)
 def test_clusterings(name, data):
     base, placed = clustered(name, data, 1.0)
-    for unit in (*POWERS_OF_TWO, *POWERS_OF_TEN[data], *FAR_UNITS):
+    for unit in (*POWERS_OF_TWO, *POWERS_OF_TEN, *FAR_UNITS):
         model, placed_here = clustered(name, data, unit)
         assert np.array_equal(model.labels_, base.labels_)
         assert np.array_equal(placed_here, placed)

@@ -112,6 +112,46 @@ def test_one_start_at_a_time_or_many_abreast_is_the_same(make, lanes, kernels, m
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 1))[0], by_dijkstra(graph))
 
 
+@pytest.mark.parametrize(("ratio", "share"), [(0.0, 1.0), (0.5, 1.0), (1.5, 0.5), (1.5, 0.0)])
+@pytest.mark.parametrize("make", [*GRAPHS, lambda _: knn_graph(datasets.swiss_roll(600).X, 8)])
+def test_how_far_each_start_is_searched_by_itself_changes_no_bit(make, ratio, share, kernels, monkeypatch):
+    monkeypatch.setattr(geodesic, "NEAR_RATIO", ratio)
+    monkeypatch.setattr(geodesic, "MAX_SEARCHED_SHARE", share)
+    graph = make(8)
+    few = np.arange(0, graph.n_points, 9)  # more than the pivots, fewer than one point in eight
+    for sources in (None, few):
+        lengths = geodesic_lengths(graph, Run(0, 1), sources)[0]
+        np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
+
+
+def test_lanes_of_many_threads_take_no_more_than_twice_the_result(kernels, monkeypatch):
+    graph, taken = cloud(8, n=400), []
+    workspace = geodesic._Workspace.of
+    monkeypatch.setattr(geodesic._Workspace, "of", lambda n, lanes: taken.append(lanes) or workspace(n, lanes))
+    sources = np.arange(0, 400, 10)  # 40 rows of 8 bytes a point; eight lanes of five blocks take as much
+    for ratio, lanes in ((1, 8), (0.99, 1)):
+        monkeypatch.setattr(geodesic, "MAX_WORKSPACE_RATIO", ratio)
+        lengths = geodesic_lengths(graph, Run(0, 16), sources)[0]
+        np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
+        assert set(taken) == {lanes}
+        taken.clear()
+
+
+@pytest.mark.parametrize("m", [0, 1, 8, 9, 16, 61])
+def test_groups_hold_every_position_once_and_a_central_one_in_the_middle(m):
+    positions = np.random.default_rng(m).random((m, 2))
+    if m:
+        positions[0] = np.inf
+    groups = geodesic._close_together(positions, 8)
+    assert sorted(np.concatenate([[], *groups])) == list(range(m))
+    assert len(groups) == -(-m // 8)
+    for group in groups:
+        rows = positions[group[np.isfinite(positions[group]).all(axis=1)]]
+        if len(rows) == len(group):
+            off = np.abs(rows - (rows.min(axis=0) + rows.max(axis=0)) / 2).max(axis=1)
+            assert off[len(group) // 2] == off.min()
+
+
 def test_a_larger_roll_beyond_scipys_share():
     graph = knn_graph(datasets.swiss_roll(1420).X, 8)
     assert graph.n_points**2 > geodesic.MAX_SCIPY_LENGTHS
@@ -221,8 +261,10 @@ def test_from_outside_is_the_graph_with_the_new_points_added(make, m, engine):
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n + m))])
     augmented = csr_array((lengths[order], columns[order], indptr), shape=(n + m, n + m))
     expected = dijkstra(augmented, indices=np.arange(n, n + m))[:, :n]
-    found = geodesics_from_outside(graph, neighbors, offsets, Run(0, 1))
-    np.testing.assert_array_equal(found, expected)
+    for order in "CF":
+        given = np.asarray(neighbors, order=order), np.asarray(offsets, order=order)
+        found = geodesics_from_outside(graph, *given, Run(0, 1))
+        np.testing.assert_array_equal(found, expected)
     assert (found[0] == np.inf).all()
 
 
@@ -262,8 +304,8 @@ def test_nearest_source_is_the_smallest_of_all_paths(make):
 def test_the_number_of_threads_changes_no_bit(kernels):
     graph = cloud(6, n=400)
     for sources in (None, np.arange(0, 400, 3), np.array([5, 350])):
-        one, two = (geodesic_lengths(graph, Run(0, n_jobs), sources)[0] for n_jobs in (1, 2))
-        assert one.tobytes() == two.tobytes()
+        one, *more = (geodesic_lengths(graph, Run(0, n_jobs), sources)[0] for n_jobs in (1, 2, 3, 7, 16))
+        assert all(one.tobytes() == other.tobytes() for other in more)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -286,7 +328,8 @@ def test_stopping_midway_keeps_what_was_finished(kernels):
     graph = cloud(10, n=300)
     run = Run(0, 1, callback=lambda progress: progress.done == 4)
     lengths, sources = geodesic_lengths(graph, run)
-    assert len(sources) == 5 * 32 or len(sources) == 4 * 32 + 12  # one that must be, four until stopped
+    # After 8 pivots: one block that must be, four until stopped, the smallest of 292 - 9 * 32 rows.
+    assert len(sources) in (8 + 5 * 32, 8 + 4 * 32 + 4)
     np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
 
 

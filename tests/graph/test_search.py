@@ -1,13 +1,16 @@
 """Every engine against sorting all distances, and the table that chooses between them."""
 
+import os
 import pickle
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
+from scipy.spatial.distance import cdist
 
-from helpers import bytes_of, edges_of
+from helpers import bytes_of, edges_of, in_new_process
 from manifoldry._core.run import Run
+from manifoldry.graph import _engines as all_pairs
 from manifoldry.graph import _search as search
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 
@@ -359,42 +362,140 @@ def test_the_search_is_a_timed_stage():
         (search.MAX_TREE_COLUMNS, {"search": "approximate"}, 1.5, "kd_tree"),
         (search.MAX_TREE_COLUMNS, {}, 0.0, "kd_tree"),
         (search.MAX_TREE_COLUMNS + 1, {}, 1.5, "brute"),
-        (search.MAX_TREE_COLUMNS + 1, {}, 0.0, "faiss_ivf"),
+        (search.MAX_TREE_COLUMNS + 1, {}, 0.0, "nn_descent"),
         (search.MAX_TREE_COLUMNS + 1, {"search": "exact"}, 0.0, "brute"),
-        (search.MAX_TREE_COLUMNS + 1, {"search": "approximate"}, 1.5, "faiss_ivf"),
+        (search.MAX_TREE_COLUMNS + 1, {"search": "approximate"}, 1.5, "nn_descent"),
         (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": None, "radius": 1.0}, 0.0, "brute"),
         (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": None, "radius": 1.0, "search": "approximate"}, 0.0, "brute"),
-        (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": 3, "radius": 1.0}, 0.0, "faiss_ivf"),
+        (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": 3, "radius": 1.0}, 0.0, "nn_descent"),
         (2, {"metric": "manhattan"}, 0.0, "brute"),
     ],
 )
 def test_the_table_chooses(columns, rule, seconds, engine, monkeypatch):
     monkeypatch.setattr(search, "MAX_EXACT_SECONDS", seconds)
+    monkeypatch.setattr(search, "MIN_DESCENT_ROWS", 100)
     X = np.random.default_rng(22).normal(size=(100, columns))
     notes = NeighborIndex(X, NeighborRule(**rule).resolve(100), Run(0)).notes
     assert notes["search"] == engine
-    assert ("search_recall" in notes) == (engine == "faiss_ivf")
+    assert ("search_recall" in notes) == (engine == "nn_descent")
 
 
 def test_many_rows_are_searched_approximately_only_where_exact_takes_long(monkeypatch):
-    # 1e-9 n^2 (1.2 + 0.02 columns) seconds: at 9 columns 1.38e-9 n^2, so 1.38e-5 for 100 rows.
+    # 1e-9 n^2 (0.6 + 0.015 columns) seconds: at 9 columns 0.735e-9 n^2, so 7.35e-6 for 100 rows.
+    monkeypatch.setattr(search, "MIN_DESCENT_ROWS", 100)
     X = np.random.default_rng(23).normal(size=(100, 9))
-    for seconds, engine in [(1.39e-5, "brute"), (1.37e-5, "faiss_ivf")]:
+    for seconds, engine in [(7.4e-6, "brute"), (7.3e-6, "nn_descent")]:
         monkeypatch.setattr(search, "MAX_EXACT_SECONDS", seconds)
         assert NeighborIndex(X, NeighborRule(3).resolve(100), Run(0)).notes["search"] == engine
 
 
-@pytest.mark.parametrize(("nanoseconds", "engine"), [(10.0, "brute"), (0.0, "faiss_ivf")])
-def test_very_wide_rows_are_searched_exactly_unless_there_are_many(nanoseconds, engine, monkeypatch):
-    monkeypatch.setattr(search, "MAX_EXACT_SECONDS", 0.0)
-    monkeypatch.setattr(search, "WIDE_NANOSECONDS", nanoseconds)
-    rng = np.random.default_rng(25)
-    X = rng.normal(size=(150, 5)) @ rng.normal(size=(5, search.MIN_WIDE_COLUMNS + 1))
-    graph, index = graph_of(X, 4)
-    assert index.notes["search"] == engine
-    exact, _ = graph_of(X, 4, search="exact")
-    found = np.mean(graph.lengths.reshape(150, 4) <= exact.lengths.reshape(150, 4)[:, -1:] * (1 + 1e-9))
-    assert found >= index.notes.get("search_recall", 1.0) - 0.02  # of all 150 rows, and as many are the sample
+def test_approximate_search_needs_dense_rows_and_euclidean_distances():
+    X = np.random.default_rng(24).normal(size=(30, 3))
+    for points, metric, words in [
+        (X, "manhattan", "dense rows and metric='manhattan'"),
+        (csr_array(X), "euclidean", "sparse rows and metric='euclidean'"),
+    ]:
+        with pytest.raises(ValueError, match=f"got {words}: use search='exact'"):
+            graph_of(points, 3, search="approximate", metric=metric)
+
+
+# All pairs by products of blocks
+
+
+def rows_for_products(name, n):
+    """Rows that are easy, or for which single (or even double) precision does not suffice."""
+    rng = np.random.default_rng(26)
+    X = rng.normal(size=(n, 12))
+    if name == "offset":
+        X += 1e7
+    if name == "outlier":
+        X[5] *= 1e30
+    if name == "small":  # squares vanish in the unit of the first rows
+        X[1:] *= 1e-30
+        X[::100] = X[0]
+    if name == "far clusters":
+        X[::2] += 1e12
+    if name == "copies":
+        X[10:60] = X[3]
+    if name == "integers":
+        X = rng.integers(0, 3, size=(n, 12)).astype(float)
+    if name == "single precision":
+        X = X.astype(np.float32)
+    return X
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "offset", "outlier", "small", "far clusters", "copies", "integers", "single precision"]
+)
+def test_products_of_blocks_find_all_neighbors(name, monkeypatch):
+    monkeypatch.setattr(all_pairs, "SCORE_BLOCK", 100)
+    monkeypatch.setattr(all_pairs, "SLAB_ENTRIES", 12 * 290)
+    X, k = rows_for_products(name, 730), 9
+    if name in ("plain", "offset", "single precision"):  # offsets are removed, so single precision suffices
+        monkeypatch.setattr(all_pairs, "_nearest_by_differences", None)
+    shift = np.median(X, axis=0)
+    Q = np.vstack([X, X[:50] + X.dtype.type(0.1)])
+    if X.dtype == np.float64:
+        Q[-1] = 1e50  # too far for single precision
+    D = cdist(Q.astype(float), X.astype(float))
+    for n_neighbors in (k, 728):
+        found, indices = all_pairs.nearest_by_products(Q, X, shift, n_neighbors, Run(0, 2))
+        expected = np.sort(D, axis=1)[:, :n_neighbors]
+        # Sums of 12 squares of differences, whatever the order of the sum.
+        np.testing.assert_allclose(found, expected, rtol=14 * np.finfo(float).eps)
+        np.testing.assert_allclose(np.take_along_axis(D, indices, 1), found, rtol=14 * np.finfo(float).eps)
+        assert all(len(set(row)) == n_neighbors for row in indices.tolist())
+
+
+@pytest.mark.parametrize("name", ["plain", "far clusters"])
+def test_products_of_blocks_give_the_same_bits_on_any_threads_and_in_any_unit(name, monkeypatch):
+    monkeypatch.setattr(all_pairs, "MAX_SERIAL_PRODUCT", 0)
+    X = rows_for_products(name, 900)
+    answers = [graph_of(X, 7, search="exact", n_jobs=n_jobs)[0] for n_jobs in (1, 2, 3, 7, 16)]
+    assert len({bytes_of(graph) for graph in answers}) == 1
+    for power in (-150, 150):
+        scaled = graph_of(2.0**power * X, 7, search="exact")[0]
+        np.testing.assert_array_equal(scaled.indices, answers[0].indices)
+        np.testing.assert_array_equal(scaled.lengths, 2.0**power * answers[0].lengths)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_can_search_after_its_parent():
+    script = """
+import os, numpy
+from manifoldry._core.run import Run
+from manifoldry.graph import _engines
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+X = numpy.random.default_rng(0).standard_normal((2500, 12))
+def search_all():
+    for _engines.MAX_SERIAL_PRODUCT in (0, 2_000_000_000):
+        for search in ("exact", "approximate"):
+            neighbor_graph(X, NeighborRule(5, search=search).resolve(len(X)), Run(0, 4))
+search_all()
+child = os.fork()
+if child == 0:
+    search_all()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert in_new_process(script) == "7"
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_the_smallest_scores_are_kept(real):
+    from manifoldry.graph._kernels.nndescent import keep_smallest
+
+    scores = np.random.default_rng(27).normal(size=(6, 300)).astype(real)
+    scores[0, 100:] = np.nan
+    ids, smallest = np.full((6, 20), -1, np.int32), np.full((6, 20), np.inf, real)
+    for lo in (0, 130, 260):
+        block = np.full((6, 130), -9, real)  # what is beyond the size must not be read
+        size = min(130, 300 - lo)
+        block[:, :size] = scores[:, lo : lo + size]
+        keep_smallest(block, size, lo, ids, smallest)
+    order = np.argsort(scores, axis=1)[:, :20]
+    np.testing.assert_array_equal(ids, order)
+    np.testing.assert_array_equal(smallest, np.take_along_axis(scores, order, 1))
 
 
 def test_auto_is_ten_neighbors_or_all_others_unless_a_radius_is_given():

@@ -124,18 +124,18 @@ def test_quality_of_sparse_rows_is_that_of_dense_ones(metric):
 
 def test_wide_rows_need_no_matrix_of_columns_by_columns(monkeypatch):
     """Of the 40 strong directions among 2,500 none is lost, and no eigenproblem has the size of the columns."""
-    from manifoldry.graph import _approximate as faiss_ivf
+    from manifoldry.graph import _approximate as approximate
 
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(300, 40)) @ rng.normal(size=(40, 2500)) + 0.01 * rng.normal(size=(300, 2500))
     centered = rows - rows.mean(axis=0)
     monkeypatch.setattr("scipy.linalg.eigh", None)
-    basis = faiss_ivf.projection_basis(centered, 60, np.random.default_rng(0))
+    basis = approximate.projection_basis(centered, 60, np.random.default_rng(0))
     np.testing.assert_allclose(basis.T @ basis, np.eye(60), atol=1e-10)
     kept = ((centered @ basis) ** 2).sum() / (centered**2).sum()
     best = (np.linalg.svd(centered, compute_uv=False)[:60] ** 2).sum() / (centered**2).sum()
     assert best - 1e-4 < kept <= best + 1e-12
-    assert faiss_ivf.projection_rows(10_000, 100_000, 10_000) == 1000
+    assert approximate.projection_rows(10_000, 100_000, 10_000) == 1000
 
 
 def test_attributes_computed_on_demand_leave_no_trace_in_a_pickle():

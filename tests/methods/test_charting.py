@@ -103,7 +103,9 @@ def test_the_form_is_the_disagreement_of_the_charts_and_zero_only_where_they_agr
     agreed = np.array(
         [[*(charts.frames[k].T @ slope[:-1]), slope[:-1] @ charts.means[k] + slope[-1]] for k in range(c)]
     )
-    assert abs(agreed.ravel() @ form @ agreed.ravel()) < n * EPS
+    # Entries of the form are sums over n points, their products with the maps sums of two times c m terms.
+    size = np.abs(agreed.ravel()) @ np.abs(form) @ np.abs(agreed.ravel())
+    assert abs(agreed.ravel() @ form @ agreed.ravel()) < (n + 2 * c * m) * EPS * size
     t, moved = 0.3, agreed.copy()
     moved[2, -1] += t
     np.testing.assert_allclose(moved.ravel() @ form @ moved.ravel(), t**2 * (p[:, 2] * (1 - p[:, 2])).sum(), rtol=1e-9)

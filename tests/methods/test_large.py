@@ -24,7 +24,7 @@ def test_true_scale_of_two_hundred_thousand_points(cls):
 
 
 def test_high_dimensional_graphs_do_not_fill_memory():
-    """A factor of this graph would be dense; multigrid answers, and the residuals are those of an exact solver."""
+    """A factor of this graph would be dense; residuals are those of an exact solver anyway."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30_000, 20)) + 4 * rng.integers(0, 2, (30_000, 20))
     model = LaplacianEigenmaps(n_neighbors=15).fit(X)

@@ -309,10 +309,14 @@ def test_former_words_are_answered_with_the_present_ones(old, new):
         TesseraMap(**{old: 1})
 
 
+@pytest.fixture(scope="module")
+def roll_in_tesserae():
+    return TesseraMap(n_patches=12).fit(datasets.swiss_roll(400).X)
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
-def test_the_unit_of_the_data_is_that_of_the_layout(scale):
-    X = datasets.swiss_roll(400).X
-    one, other = TesseraMap(n_patches=12).fit(X), TesseraMap(n_patches=12).fit(scale * X)
+def test_the_unit_of_the_data_is_that_of_the_layout(scale, roll_in_tesserae):
+    one, other = roll_in_tesserae, TesseraMap(n_patches=12).fit(scale * datasets.swiss_roll(400).X)
     # Squared distances across borders are kept to the slack, 1e-2, and rounding decides where in it they end.
     assert rigid_error(other.embedding_ / scale, one.embedding_) < 5e-3
     assert np.isclose(other.stretch_, one.stretch_, rtol=1e-2)

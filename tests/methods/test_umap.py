@@ -62,9 +62,10 @@ def test_an_edge_is_sampled_evenly_and_in_the_same_sweeps_from_both_ends():
     for t in range(sweeps):
         sweep_number = np.uint32((987_654_321 + t) % 2**32)
         bits = np.uint64(t << 40)
-        count = compiled.sample_edges(indices, rates, 0, 4, sweep_number, bits, sampled)
+        count, first = compiled.sample_edges(indices, rates, 0, 4, sweep_number, bits, sampled)
         samples[t, sampled[: int(count)]] = 1
-        other = compiled.sample_edges(indices, rates, 0, 4, sweep_number, np.uint64(12345), sampled)
+        assert first <= count
+        other, _ = compiled.sample_edges(indices, rates, 0, 4, sweep_number, np.uint64(12345), sampled)
         assert set(sampled[: int(other)]) == set(np.flatnonzero(samples[t]))
     # A share r of any stretch of sweeps, up to less than one sample at either end.
     for length in (50, 333, 1000):
@@ -158,12 +159,21 @@ def test_the_estimated_objective_is_the_sum_over_pairs():
     assert found == pytest.approx(wanted / 40, rel=0.02)
 
 
-def test_same_bits_for_any_number_of_threads():
+@pytest.mark.parametrize("settings", [{"init": "pca"}, {"init": "spectral"}, {"init": "pca", "n_components": 3}])
+def test_same_bits_for_any_number_of_threads(settings):
     X = np.random.default_rng(5).standard_normal((5000, 3))
-    one, two, eight = (UMAP(n_epochs=10, init="pca", n_jobs=jobs).fit_transform(X) for jobs in (1, 2, 8))
-    assert np.array_equal(one, two)
-    assert np.array_equal(one, eight)
-    assert not np.array_equal(one, UMAP(n_epochs=10, init="pca", random_state=1).fit_transform(X))
+    one, *others = (UMAP(n_epochs=10, n_jobs=jobs, **settings).fit_transform(X) for jobs in (1, 2, 3, 7, 16))
+    assert all(np.array_equal(one, other) for other in others)
+    assert not np.array_equal(one, UMAP(n_epochs=10, random_state=1, **settings).fit_transform(X))
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_components": 3}, {"densmap": True}])
+def test_epochs_in_one_compiled_call_are_those_of_single_calls(settings):
+    """With a callback every epoch is a call of its own."""
+    X = np.random.default_rng(5).standard_normal((1000, 3))
+    model = UMAP(n_epochs=20, init="pca", **settings)
+    single = UMAP(n_epochs=20, init="pca", callback=lambda _: False, **settings)
+    assert np.array_equal(model.fit_transform(X), single.fit_transform(X))
 
 
 def test_permuted_rows_permute_the_layout_to_the_bit():

@@ -70,6 +70,22 @@ VISUALIZATION_FAMILIES = ("scaling", "geodesic", "local", "unfolding", "neighbor
 OTHER_PURPOSES = ("ColoredMVU", "SPE")
 """Methods of these families that preserve something other than neighborhoods: targets, and the edges of a graph."""
 
+LONG_FITS: Mapping[str, tuple[float, float, str]] = {
+    "AffinityPropagation": (0.45, 2.1, "use KMeans or LDLC"),
+    "EAT": (13.0, 3.0, "use LandmarkMVU, FastMVU or IPA"),
+    "GeodesicKMedoids": (0.33, 2.0, "use KMeans or SpectralClustering"),
+    "KernelIsomap": (0.3, 2.1, "use LandmarkIsomap"),
+    "KernelLPP": (0.6, 3.0, "use LPP"),
+    "LDLC": (0.9, 2.2, "use VQPCA or SpectralClustering"),
+    "MDS": (0.12, 2.0, "use ClassicalMDS or UMAP"),
+    "MVU": (13.0, 1.5, "use LandmarkMVU, FastMVU or IPA"),
+    "NonmetricMDS": (1.1, 2.4, "use MDS or UMAP"),
+}
+"""Methods that can take more than half an hour on data that fits in memory: CPU seconds of 1,000 points, the power of
+the number of points by which they grow, and what to use instead. Measured at 1,000 to 10,000 rows of Fashion-MNIST in
+50 columns with one thread and default parameters; MVU on a roll (other data takes longer, known with the graph), LDLC
+and GeodesicKMedoids without all geodesic distances, as above 10,000 points."""
+
 
 @dataclass(frozen=True)
 class Card:

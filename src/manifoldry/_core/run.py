@@ -23,6 +23,8 @@ from manifoldry._core.memory import available_memory
 from manifoldry._core.warnings import warn
 
 SECONDS_BETWEEN_LINES = 1.0  # minimum time between two lines of verbose about the same stage
+MAX_SECONDS = 1800.0
+"""Predicted seconds of one core from which a fit is started only if a callback can end it or ``verbose`` shows it."""
 T = TypeVar("T")
 
 
@@ -61,7 +63,7 @@ class Run:
         self.interrupted = False
         self._stoppable = False
         self._entropy = _entropy(seed)
-        self._began = self._spoke = time.perf_counter()
+        self._began = self._spoke = self._stage_began = time.perf_counter()
         self._stage = ""
 
     @property
@@ -76,8 +78,9 @@ class Run:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage under its name and report it; stages may nest, seconds are added per name."""
-        outer, self._stage = self._stage, name
+        outer = self._stage, self._stage_began
         start = self._spoke = time.perf_counter()
+        self._stage, self._stage_began = name, start
         if self.verbose:
             _speak(f"{name} ...")
         try:
@@ -85,14 +88,14 @@ class Run:
         finally:
             spent = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
-            self._stage = outer
+            self._stage, self._stage_began = outer
             if self.verbose:
                 _speak(f"{name}: {spent:.2f} s")
 
     def step(self, done: int, total: int | None = None, message: str = "") -> bool:
         """Report a step of the current stage; return False once the callback or Ctrl-C has asked to stop."""
         if self.verbose:
-            self._speak_at_times(done, total, message)
+            self._speak_at_times(done, total, message, self._stage_began)
         self._tell(done, total, message)
         return not self.stopped
 
@@ -106,12 +109,15 @@ class Run:
         except KeyboardInterrupt:
             self._interrupt()
 
-    def _speak_at_times(self, done: int, total: int | None, message: str) -> None:
+    def _speak_at_times(self, done: int, total: int | None, message: str, began: float) -> None:
         now = time.perf_counter()
         if now - self._spoke >= SECONDS_BETWEEN_LINES:
             self._spoke = now
             share = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            _speak(f"{self._stage}: {share}" + (f", {message}" if message else ""))
+            left = (
+                f", about {duration((now - began) * (total - done) / done)} left" if total and 0 < done < total else ""
+            )
+            _speak(f"{self._stage}: {share}{left}" + (f", {message}" if message else ""))
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
@@ -149,6 +155,21 @@ class Run:
                 f"{text} are needed and {available / 1e6:,.0f} MB are available" + (f"; {instead}." if instead else ".")
             )
         if self.verbose and n_bytes > 1e8:
+            _speak(text)
+        self._tell(0, None, text)
+
+    def announce_time(self, what: str, seconds: float, instead: str) -> None:
+        """Announce a long time before the work begins; raise ValueError without a callback or ``verbose``."""
+        if seconds <= MAX_SECONDS:
+            return
+        text = f"{what} would take about {duration(seconds)}"
+        if self.callback is None and not self.verbose:
+            raise ValueError(
+                f"{text}: {instead}, or fit a sample of the rows. verbose=True also allows the fit and shows its "
+                "progress; so does a callback, which can end an iteration with the result reached: "
+                "callback=lambda progress: progress.seconds > 3600."
+            )
+        if self.verbose:
             _speak(text)
         self._tell(0, None, text)
 
@@ -221,7 +242,7 @@ class Run:
         if as_step:
             self.step(done, total)
         elif self.verbose and time.perf_counter() - began >= SECONDS_BETWEEN_LINES:
-            self._speak_at_times(done, total, "")
+            self._speak_at_times(done, total, "", began)
 
     def ranges(self, n: int, grain: int) -> list[tuple[int, int]]:
         """Split ``range(n)`` into ranges of ``grain`` rows, independent of ``n_jobs``."""
@@ -241,6 +262,13 @@ def _clear(queue: SimpleQueue[int]) -> None:
     while not queue.empty():
         with suppress(Empty):
             queue.get_nowait()
+
+
+def duration(seconds: float) -> str:
+    """Return a time in seconds, minutes or hours, to two digits."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{float(f'{seconds / 3600:.2g}'):,g} hours"
 
 
 def _speak(text: str) -> None:

@@ -44,7 +44,9 @@ class ProgressReporter:
             self.end(text or name)
 
     def callback(self, progress: Progress) -> bool:
-        """Handle a step of a fit, as the ``callback`` of an estimator."""
+        """Handle a step of a fit, as the ``callback`` of an estimator; a long time that it predicts is a note."""
+        if progress.total is None and "would take about" in progress.message:
+            self.note(f"{progress.message}; Ctrl-C ends the fit with the result reached.")
         self.show(progress)
         return self.stop_requested
 
@@ -136,8 +138,10 @@ def _rich_progress() -> Any:
 
 def steps_text(done: int, total: int, seconds: float) -> str:
     """Return the steps done, their rate and the remaining time."""
+    from manifoldry._core.run import duration
+
     count = f"{done:,} of {total:,}"
     if not done or seconds <= MIN_SECONDS_FOR_RATE:
         return count
     rate = done / seconds
-    return f"{count}, {rate:,.{0 if rate >= 10 else 1}f}/s, {(total - done) / rate:.0f} s left"
+    return f"{count}, {rate:,.{0 if rate >= 10 else 1}f}/s, {duration((total - done) / rate)} left"

@@ -1,27 +1,24 @@
-"""Approximate Euclidean search in many rows: NN-descent, and an inverted file (FAISS IndexIVFFlat).
+"""Approximate Euclidean search in many rows: NN-descent.
 
-Both project rows with many columns onto their leading principal directions, re-rank the candidates by exact distance in
-all columns, and report the recall measured on a sample of the rows.
+Rows with many columns are projected onto their leading principal directions; the candidates are ranked by exact
+distance in all columns, and the recall is measured on a sample of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry.graph._engines import N_CENTER_ROWS, N_RECALL_ROWS, Brute, recall_by_distance, rerank
+from manifoldry.graph._engines import N_CENTER_ROWS, Brute, ranked, recall_by_distance
 
 # NN-descent (dong2011). Random projection trees split the points into small leaves, and the points of a leaf become
 # each other's first neighbors. Then every iteration compares each point with the candidates of its candidates
 # (neighbors and reverse neighbors) and keeps the nearest, until hardly any list changes. Each list is written by one
 # task, from the lists of the previous iteration, so the number of threads does not change the result. If the recall is
-# low, the lists are widened once. A query starts in the leaves that it falls into and follows the neighbor graph (beam
+# low, the lists are widened. A query starts in the leaves that it falls into and follows the neighbor graph (beam
 # search).
 #
 # Measured on MNIST, 70,000 rows, k = 15, seconds of one thread, recall in brackets. 50 columns: lists of 16 1.5 s
@@ -31,22 +28,32 @@ MIN_LIST_LENGTH, N_SPARE_NEIGHBORS = 16, 3
 """Minimum length of a list, and how many entries it has beyond the number of neighbors."""
 MAX_CANDIDATES, MAX_REVERSE_CANDIDATES = 24, 10
 """Candidates of a point in one iteration: the nearest of its own list, and additional reverse neighbors."""
-MAX_DESCENT_LENGTH = 52
-"""Longer lists have two fifths of their length and ten during the descent; one last iteration lengthens them."""
-MIN_UPDATE_SHARE = 0.005
+FIRST_LIST_LENGTH, MAX_DESCENT_LENGTH = 18, 70
+"""The leaves fill at most the first of a list. Lists longer than the second have two fifths of their length and ten
+during the descent; one last iteration lengthens them."""
+MIN_UPDATE_SHARE = 0.01
 """The descent ends when an iteration changes at most this share of all entries: three iterations on MNIST."""
-# 784 columns, lists of 1.5 k: 128 directions 4.8 s (0.995), lists of 1.75 k 5.8 s (0.997), with 96 directions
-# 4.9 s (0.994).
-NND_MAX_COLUMNS, NND_PROJECTED_COLUMNS, PROJECTED_LIST_SHARE = 160, 128, 1.6
-"""Rows of more columns than the first are projected to the second, with lists this many times as long."""
-MIN_WIDENING_RECALL = 0.96  # lists of lower recall are not widened: that leaves about half of the misses
-N_BOUND_COLUMNS = 64
-"""Columns whose distances, lower bounds of the true ones, show which points can be near a sampled one."""
+# 784 columns, k = 15, CPU seconds of one thread (recall) on MNIST and Fashion-MNIST, on a busy machine: 128 directions
+# and lists of 27 3.0 (0.995) and 2.0 (0.946); 160 and 52 3.3 (0.997) and 2.4 (0.994), or with first lists of 24
+# 4.1 (0.998) and 2.6 (0.996); 192 and 52 3.6 (0.996) and 2.7 (0.996). Distances that end early are not faster: fetching
+# the rows takes most of the time.
+MAX_PROJECTED_COLUMNS = 192
+"""Rows of more columns are projected to this many."""
+PROJECTED_LIST_SHARE, N_SPARE_PROJECTED = 2.0, 22
+"""Length of a list of projected rows: this many times the number of neighbors, and these."""
+TARGET_RECALL, MIN_WIDENING_RECALL, N_WIDENINGS = 0.991, 0.9, 2
+"""Lists whose recall is between these are widened by half, which leaves about half of the misses, at most so often."""
+N_RECALL_ROWS, MIN_RECALL_ROWS, MAX_RECALL_WORK = 1000, 200, 1e10
+"""Rows on which recall is measured. Their exact neighbors cost rows x n x columns; about 0.2 s is spent on them."""
 N_SEARCH_TREES, N_SPARE_IN_BEAM = 4, 24
 """Trees that give a query its entry points, and how many points its beam holds beyond the number of neighbors."""
 SEARCH_GRAPH_DEGREE, SEARCH_GRAPH_REVERSE_DEGREE = 16, 8
 """Out-edges of a point in the graph of the beam search: its nearest neighbors, and additional reverse neighbors."""
 N_PRINCIPAL_ROWS = 5_000
+MIN_PROJECTION_ROWS, MAX_PROJECTION_ENTRIES = 1_000, 50_000_000
+"""Entries of the rows of which principal directions are computed: 400 MB, or this many rows."""
+MAX_COVARIANCE_COLUMNS, N_SPARE_DIRECTIONS = 2_000, 16
+"""Columns beyond which no covariance matrix is formed: its eigenproblem takes columns^3, at 20,000 ten minutes."""
 MAX_SCALED_COORDINATE = 1e6
 """Coordinates beyond this, in units of the usual extent, are clipped for the search; re-ranking uses the true ones."""
 
@@ -130,10 +137,10 @@ class NNDescent:
         # Squares of numbers near 1 neither overflow nor vanish in single precision.
         self.unit = float(np.abs(some - self.center).max()) or 1.0
         self.basis = None
-        if columns > NND_MAX_COLUMNS:
+        if columns > MAX_PROJECTED_COLUMNS:
             rows = projection_rows(n, columns, N_PRINCIPAL_ROWS)
             sample = X[rng.choice(n, rows, replace=False)] - self.center
-            basis = projection_basis(sample, NND_PROJECTED_COLUMNS, run.rng("projection"))
+            basis = projection_basis(sample, MAX_PROJECTED_COLUMNS, run.rng("projection"))
             self.basis = np.ascontiguousarray(basis[:, ::-1])
         seeds = rng.integers(2**63, size=N_TREES)
         Z = self._project_fitted(run)
@@ -143,7 +150,8 @@ class NNDescent:
         others = run.map(ProjectionTree.build, [(self.Z, seed) for seed in seeds[1:]])
         trees = [first.renumbered(), *others]
         self.search_trees = trees[:N_SEARCH_TREES]
-        sample = np.sort(rng.choice(n, min(n, N_RECALL_ROWS), replace=False))
+        n_sampled = min(n, N_RECALL_ROWS, max(MIN_RECALL_ROWS, int(MAX_RECALL_WORK / X.size)))
+        sample = np.sort(rng.choice(n, n_sampled, replace=False))
         self.lists, self.recall = self._build_lists(trees, k, sample, run)
         every = np.ones(self.lists.shape, np.uint8)
         out_edges, degrees, _ = _candidates(self.lists, every, SEARCH_GRAPH_DEGREE, SEARCH_GRAPH_REVERSE_DEGREE, run)
@@ -151,9 +159,8 @@ class NNDescent:
 
     def _check_loaded(self) -> None:
         """Check what the search starts from; the shapes of all arrays are declared elsewhere."""
-        projected = self.basis is None or self.basis.shape[1] == NND_PROJECTED_COLUMNS
         in_order = all(part is None or part.flags.c_contiguous for part in (self.X, self.basis))
-        if not (projected and in_order and self.X.shape[1] > 1 and self.unit > 0 and self.search_trees):
+        if not (in_order and self.X.shape[1] > 1 and self.unit > 0 and self.search_trees):
             raise ValueError("A search by NN-descent needs two columns, a unit of length and search trees.")
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
@@ -165,7 +172,7 @@ class NNDescent:
         else:
             width = k if self.basis is None else int(PROJECTED_LIST_SHARE * k)
             beams = self._beam_search(Q, min(len(self.Z), width + N_SPARE_IN_BEAM), run)
-            distances, indices = self._rerank(Q, np.arange(len(Q)), beams, k, run)
+            distances, indices = self._ranked(Q, np.arange(len(Q)), beams, k, run)
         return _completed(distances, indices, Q, self.X, run)  # a search may end before the beam is full
 
     # Fitted points
@@ -173,18 +180,22 @@ class NNDescent:
     def _build_lists(self, trees: list[ProjectionTree], k: int, sample: IntArray, run: Run) -> tuple[Array, float]:
         """Return the lists and their recall on the sample."""
         max_width = len(self.Z) - 1
-        share = 1.0 if self.basis is None else PROJECTED_LIST_SHARE
-        width = min(max_width, max(MIN_LIST_LENGTH, int(np.ceil(share * k)) + N_SPARE_NEIGHBORS))
-        lists = self._first_lists(trees, width if width <= MAX_DESCENT_LENGTH else 10 + 2 * width // 5, run)
-        lists = self._descended(lists, MAX_CANDIDATES, run)
+        wide = k + N_SPARE_NEIGHBORS if self.basis is None else int(PROJECTED_LIST_SHARE * k) + N_SPARE_PROJECTED
+        width = min(max_width, max(MIN_LIST_LENGTH, wide))
+        lists, max_candidates = self._first_lists(trees, min(width, FIRST_LIST_LENGTH), run), MAX_CANDIDATES
+        descent_width = width if width <= MAX_DESCENT_LENGTH else 10 + 2 * width // 5
+        lists = self._descended(lists, max_candidates, descent_width, run)
         if lists.width < width:
             lists, _ = self._iteration(lists.all_new(), lists.width, width, run)
-        recall = self._recall(lists, k, sample, run)
-        if MIN_WIDENING_RECALL <= recall < TARGET_RECALL:
-            max_candidates = MAX_CANDIDATES * 3 // 2
-            lists, _ = self._iteration(lists.all_new(), max_candidates, min(max_width, width * 3 // 2), run)
-            lists = self._descended(lists, max_candidates, run)
-            recall = self._recall(lists, k, sample, run)
+        truth, _ = Brute(self.X).nearest(self.X[self.order[sample]], k + 1, run)
+        recall = self._recall(lists, truth, sample, run)
+        for _ in range(N_WIDENINGS):
+            if not MIN_WIDENING_RECALL <= recall < TARGET_RECALL:
+                break
+            max_candidates, width = max_candidates * 3 // 2, min(max_width, width * 3 // 2)
+            lists, _ = self._iteration(lists.all_new(), max_candidates, width, run)
+            lists = self._descended(lists, max_candidates, width, run)
+            recall = self._recall(lists, truth, sample, run)
         return lists.ids, recall
 
     def _first_lists(self, trees: list[ProjectionTree], width: int, run: Run) -> NeighborLists:
@@ -199,11 +210,11 @@ class NNDescent:
             run.map(join, run.ranges(len(tree.starts) - 1, 256))
         return lists
 
-    def _descended(self, lists: NeighborLists, max_candidates: int, run: Run) -> NeighborLists:
-        """Return the lists after iterations until few entries change."""
+    def _descended(self, lists: NeighborLists, max_candidates: int, width: int, run: Run) -> NeighborLists:
+        """Return the lists, now ``width`` long, after iterations until few entries change."""
         changes = lists.ids.size
         while changes > MIN_UPDATE_SHARE * lists.ids.size:
-            lists, changes = self._iteration(lists, max_candidates, lists.width, run)
+            lists, changes = self._iteration(lists, max_candidates, width, run)
         return lists
 
     def _iteration(self, lists: NeighborLists, max_candidates: int, width: int, run: Run) -> tuple[NeighborLists, int]:
@@ -222,42 +233,11 @@ class NNDescent:
         """Return the k nearest fitted points, themselves included, of points given by their positions in the order."""
         listed = (self.lists if lists is None else lists)[points]
         candidates = np.column_stack([points.astype(np.int32), listed])
-        return self._rerank(self.X, self.order[points], candidates, k, run)
+        return self._ranked(self.X, self.order[points], candidates, k, run)
 
-    def _recall(self, lists: NeighborLists, k: int, sample: IntArray, run: Run) -> float:
-        """Return the share of the k nearest points of the sample that the lists hold."""
-        distances, _ = self._own(sample, k + 1, run, lists.ids)
-        # A list of k duplicates is right, and one that is not full counts as wrong.
-        uncertain = (distances[:, -1] > 0) & np.isfinite(distances[:, -1])
-        recall = float(np.mean(distances[:, -1] == 0))
-        if uncertain.any():
-            distances, sample = distances[uncertain], sample[uncertain]
-            possible = self._possible_within(sample, distances[:, -1], run)
-            truth, _ = self._rerank(self.X, self.order[sample], possible, k + 1, run)
-            recall += float(np.mean(uncertain)) * recall_by_distance(distances, truth)
-        return recall
-
-    def _possible_within(self, sample: IntArray, radii: FloatArray, run: Run) -> Array:
-        """Return the positions (-1: none) of all points that can be within the radius of each sampled one."""
-        head = self.Z[:, :N_BOUND_COLUMNS]
-        slack = 4 * head.shape[1] * np.finfo(np.float32).eps  # rounding of |p|^2 + |q|^2 - 2 p.q, as a share
-        limits = (1 + slack) * (radii / self.unit) ** 2
-
-        def block(lo: int, hi: int) -> IntArray:
-            # Blocks are compact: relative to their mean the norms of near points are small, and so is rounding.
-            middle = head[lo:hi].mean(axis=0)
-            here, there = head[lo:hi] - middle, head[sample] - middle
-            gaps = (-2 * there) @ here.T
-            gaps += (1 - slack) * np.einsum("ij,ij->i", here, here)
-            close = limits - (1 - slack) * np.einsum("ij,ij->i", there, there)
-            return np.argwhere(gaps <= close.astype(np.float32)[:, None]) + np.array([0, lo])
-
-        pairs = np.concatenate(run.map(block, run.ranges(len(self.Z), 1024), blas=True))
-        rows, positions = pairs[np.argsort(pairs[:, 0], kind="stable")].T
-        counts = np.bincount(rows)
-        candidates = np.full((len(sample), counts.max()), -1, np.int32)
-        candidates[rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)] = positions
-        return candidates
+    def _recall(self, lists: NeighborLists, truth: FloatArray, sample: IntArray, run: Run) -> float:
+        """Return the share of the nearest points of the sample, at the true distances, that the lists hold."""
+        return recall_by_distance(self._own(sample, truth.shape[1], run, lists.ids)[0], truth)
 
     # Queries
 
@@ -279,22 +259,12 @@ class NNDescent:
 
     # Both
 
-    def _rerank(self, Q: Array, rows: IntArray, positions: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+    def _ranked(self, Q: Array, rows: IntArray, positions: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
         """Return the k nearest of the candidates, given by position (-1: none), to ``rows`` of Q by exact distance."""
-        from manifoldry.graph._kernels.nndescent import rank
-
-        distances, indices = np.empty((len(rows), k)), np.empty((len(rows), k), dtype=np.int64)
-
-        def block(lo: int, hi: int) -> None:
-            candidates = np.where(positions[lo:hi] >= 0, self.order[positions[lo:hi]], np.int32(-1))
-            queries = np.ascontiguousarray(Q[rows[lo:hi]], dtype=np.float64)
-            rank(queries, self.X, candidates, distances[lo:hi], indices[lo:hi])
-
-        run.map(block, run.ranges(len(rows), 512))
-        return distances, indices
+        return ranked(Q, rows, self.X, np.where(positions >= 0, self.order[positions], np.int32(-1)), k, run)
 
     def _project_fitted(self, run: Run) -> Array:
-        Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else NND_PROJECTED_COLUMNS), np.float32)
+        Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else self.basis.shape[1]), np.float32)
 
         def block(lo: int, hi: int) -> None:
             centered = (self.X[lo:hi] - self.center) / self.X.dtype.type(self.unit)
@@ -311,7 +281,7 @@ class NNDescent:
             return centered.astype(np.float32)
         from manifoldry.graph._kernels.nndescent import project
 
-        Y = np.empty((len(Q), NND_PROJECTED_COLUMNS), np.float32)
+        Y = np.empty((len(Q), self.basis.shape[1]), np.float32)
         project(centered, self.basis.astype(np.float64), Y)
         return Y
 
@@ -331,123 +301,11 @@ def _candidates(ids: Array, is_new: Array, n_listed: int, n_reverse: int, run: R
     return candidates, n_new, n_old
 
 
-# FAISS: k-means splits the rows into Voronoi cells, and a query visits the cells nearest to it. The numbers of cells
-# and candidates are the smallest that reach the target recall on a sample whose true neighbors are known.
-#
-# Measured on MNIST, 70,000 rows, k = 15, 2 cores: 784 columns projected to 96 and re-ranked take about 3 s
-# at recall 0.99, unprojected 12 s; 50 columns unprojected 1.1 s.
-IVF_MAX_COLUMNS = 128
-IVF_PROJECTED_COLUMNS = 96
-IVF_PRINCIPAL_ROWS = 10_000
-MIN_PROJECTION_ROWS, MAX_PROJECTION_ENTRIES = 1_000, 50_000_000
-"""Entries of the rows of which principal directions are computed: 400 MB, or this many rows."""
-MAX_COVARIANCE_COLUMNS, N_SPARE_DIRECTIONS = 2_000, 16
-"""Columns beyond which no covariance matrix is formed: its eigenproblem takes columns^3, at 20,000 ten minutes."""
-MIN_RECALL_ROWS, MAX_RECALL_WORK = 200, 2e10
-"""The exact neighbors of a sample cost rows x n x columns; about half a second is spent on them."""
-TARGET_RECALL = 0.991  # required on the sample, so that the recall is above 0.99: the standard error is below 0.001
-SEARCH_EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
-PROJECTED_SEARCH_EFFORTS = ((16, 2.0), (24, 2.0), (24, 3.0), (32, 3.0), (48, 4.0), (64, 6.0), (128, 8.0), (256, 12.0))
-"""Pairs (nprobe, candidates per neighbor), cheapest first."""
-
-
-class FaissIVF:
-    """Approximate k-nearest search; ``recall`` was measured on a sample, with (nprobe, candidates) ``effort``."""
-
-    name = "faiss_ivf"
-
-    def __init__(self, X: Array, k: int, run: Run) -> None:
-        import faiss
-
-        self.X = X
-        n, columns = X.shape
-        rng = run.rng("cells")
-        self.mean = X.mean(axis=0, dtype=np.float64)
-        # FAISS computes in single precision, in which squares of numbers near 1 neither overflow nor vanish.
-        self.unit = 2.0 ** np.frexp(max((X.max(axis=0) - self.mean).max(), (self.mean - X.min(axis=0)).max()))[1]
-        self.basis = None
-        if columns > IVF_MAX_COLUMNS:
-            sample_rows = X[rng.choice(n, projection_rows(n, columns, IVF_PRINCIPAL_ROWS), replace=False)]
-            self.basis = projection_basis(sample_rows - self.mean, IVF_PROJECTED_COLUMNS, run.rng("projection"))
-        Z = self._project(X, self.basis)
-        n_cells = int(2 * np.sqrt(n))
-        self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
-        self.index.cp.seed = int(rng.integers(2**31 - 1))
-        self.index.cp.niter = 6
-        self.index.cp.min_points_per_centroid = 1  # or FAISS writes a warning
-        self.index.cp.max_points_per_centroid = 40
-        with _faiss_threads(run.n_jobs):  # one thread sums each centroid: bit-identical for any number of threads
-            self.index.train(Z)
-            self.index.add(Z)
-        rows = min(n, N_RECALL_ROWS, max(MIN_RECALL_ROWS, int(MAX_RECALL_WORK / X.size)))
-        sample = np.sort(rng.choice(n, rows, replace=False))
-        self.effort, self.recall = self._tune(sample, k + 1, Z, run)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # FAISS's own bytes are read without checks; the cells follow from their centers and the rows.
-        centers = self.index.quantizer.reconstruct_n(0, self.index.nlist)
-        return {**{name: value for name, value in vars(self).items() if name != "index"}, "centers": centers}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        import faiss
-
-        centers = state.pop("centers")
-        self.__dict__.update(state)
-        Z = self._project(self.X, self.basis)
-        cells, width = self.effort
-        if not 0 < len(centers) <= len(Z) or type(cells) is not int or width < 1:
-            raise ValueError(f"A search over {len(Z)} rows has no {len(centers)} cells, or its effort is not possible.")
-        self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], len(centers))
-        self.index.quantizer.add(centers)
-        self.index.is_trained = True
-        self.index.add(Z)
-
-    def _tune(self, sample: IntArray, k: int, Z: Array, run: Run) -> tuple[tuple[int, float], float]:
-        """Return the least effort that reaches the target recall on the sample, and its recall."""
-        import faiss
-
-        unprojected = Z if self.basis is None else self._project(self.X, None)
-        with _faiss_threads(run.n_jobs):
-            candidates = faiss.knn(unprojected[sample], unprojected, k + 4)[1]
-        truth, _ = rerank(self.X[sample], self.X, candidates, k, run)
-        recall = 0.0
-        for effort in SEARCH_EFFORTS if self.basis is None else PROJECTED_SEARCH_EFFORTS:
-            self.effort = effort
-            distances, _ = self.nearest(self.X[sample], k, run)
-            recall = recall_by_distance(distances, truth)
-            if recall >= TARGET_RECALL:
-                break
-        return self.effort, recall
-
-    def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
-        """Return k near fitted points of each row of Q, nearly all of them the nearest."""
-        cells, width = self.effort
-        n_candidates = min(self.index.ntotal, int(np.ceil(k * width)) + 4)
-        self.index.nprobe = min(cells, self.index.nlist)
-        Z = self._project(Q, self.basis)
-        candidates = np.empty((len(Z), n_candidates), dtype=np.int64)
-        with _faiss_threads(run.n_jobs):
-            # Queries of one cell visit the same cells, which then are in cache.
-            order = np.argsort(self.index.quantizer.search(Z, 1)[1][:, 0], kind="stable")
-            candidates[order] = self.index.search(Z[order], n_candidates)[1]
-        # The cells visited may hold fewer points.
-        return _completed(*rerank(Q, self.X, candidates, k, run), Q, self.X, run)
-
-    def _project(self, Q: Array, basis: FloatArray | None) -> Array:
-        """Return the centered rows in the directions of the basis, in single precision and in units of the extent."""
-        Z = np.empty((len(Q), Q.shape[1] if basis is None else basis.shape[1]), dtype=np.float32)
-        for lo in range(0, len(Q), 8192):
-            centered = (Q[lo : lo + 8192] - self.mean) / self.unit
-            np.clip(centered, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE, out=centered)
-            Z[lo : lo + 8192] = centered if basis is None else centered @ basis
-        return Z
-
-
 def _completed(distances: FloatArray, indices: IntArray, Q: Array, X: Array, run: Run) -> tuple[FloatArray, IntArray]:
     """Return the neighbors of all queries; lists that are not full are replaced by an exact search."""
     incomplete = np.flatnonzero(indices[:, -1] < 0)
     if len(incomplete):
-        exact = Brute(X, "euclidean", None)
+        exact = Brute(X)
         distances[incomplete], indices[incomplete] = exact.nearest(Q[incomplete], indices.shape[1], run)
     return distances, indices
 
@@ -472,15 +330,3 @@ def projection_basis(centered: Array, m: int, rng: np.random.Generator) -> Float
     scores = centered @ span
     _, turn = np.linalg.eigh(scores.T @ scores)
     return np.ascontiguousarray(span @ turn[:, -m:])
-
-
-@contextmanager
-def _faiss_threads(n: int) -> Iterator[None]:
-    import faiss
-
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)

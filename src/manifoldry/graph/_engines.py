@@ -6,6 +6,7 @@ engines have ``within(Q, radius, run)``. Euclidean distances come from differenc
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from manifoldry._core import check
-from manifoldry._core.run import Run, one_blas_thread, openmp_threads_for
+from manifoldry._core.run import MAX_SERIAL_PRODUCT, Run, one_blas_thread, openmp_threads_for
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.graph._pairwise import RowMap, squared_lengths, without_rounding
 
@@ -27,8 +28,13 @@ MAX_ROUNDING_SHARE = 1e-4
 differences."""
 MAX_SQUARED_SINGLE = 1e15
 """Sums of squares of differences between one over this and this stay in the range of single precision."""
-N_RECALL_ROWS = 1000  # rows on which the recall of an approximate search is measured
 N_CENTER_ROWS = 1000  # rows whose median serves as the center
+N_SPARE_CANDIDATES = 8
+"""Candidates kept by their scores beyond the number of neighbors, so that rounding can hardly drop a neighbor."""
+MAX_LISTED_NEIGHBORS = 500  # more are kept in scikit-learn's heaps: inserting into a list takes its length
+QUERY_BLOCK, SCORE_BLOCK, SLAB_ENTRIES = 512, 2048, 1 << 23
+"""Rows of a block of queries, and of the fitted points that it is compared with at a time: 4 MB of scores. The points
+are centered slab by slab, 34 MB each in single precision."""
 SPARSE_WORKING_MB = 128
 """Size of a block of distances in scikit-learn: with its default of 1024 MB the cosines of 20,000 sparse rows take
 2.4 GB, and 50 % more time."""
@@ -69,15 +75,12 @@ class KDTree:
 
 
 class Brute:
-    """Exact search by comparing all pairs: scikit-learn's, any of its metrics, dense or sparse rows."""
+    """Exact search by comparing all pairs: any metric of scikit-learn, dense or sparse rows."""
 
     name = "brute"
 
-    def __init__(self, X: Any, metric: Any, metric_params: dict[str, Any] | None) -> None:
-        from sklearn.neighbors import NearestNeighbors
-
+    def __init__(self, X: Any, metric: Any = "euclidean", metric_params: dict[str, Any] | None = None) -> None:
         self.X, self.metric, self.metric_params = X, metric, metric_params
-        metric = check.CheckedMetric(metric) if callable(metric) else metric
         self.euclidean = isinstance(metric, str) and metric == "euclidean"
         # Centering keeps the inner-product form of the distance from losing digits to an offset; a median is robust
         # against a few outlying rows.
@@ -85,13 +88,25 @@ class Brute:
         if self.euclidean and not issparse(X):
             self.shift = np.median(X[:: max(1, len(X) // N_CENTER_ROWS)], axis=0)
         self.boolean = isinstance(metric, str) and metric == "dice" and not issparse(X)
-        algorithm = "brute" if self.euclidean or issparse(X) or not _is_metric(metric) else "auto"
-        params = dict(metric_params or {})
+        if self.shift is None:
+            self.search.n_jobs = None  # what scikit-learn has to say against a metric is said now
+
+    @cached_property
+    def search(self) -> Any:
+        """scikit-learn's search, for other metrics, sparse rows, radii and small problems."""
+        from sklearn.neighbors import NearestNeighbors
+
+        metric = check.CheckedMetric(self.metric) if callable(self.metric) else self.metric
+        algorithm = "brute" if self.euclidean or issparse(self.X) or not _is_metric(metric) else "auto"
+        params = dict(self.metric_params or {})
         p = params.pop("p", 2)  # scikit-learn warns when it finds p among the others
-        self.search = NearestNeighbors(algorithm=algorithm, metric=metric, p=p, metric_params=params or None)
-        centered = self._centered(X)
-        self.search.fit(centered)
-        self.largest = float(squared_lengths(centered).max()) if self.euclidean else 0.0
+        search = NearestNeighbors(algorithm=algorithm, metric=metric, p=p, metric_params=params or None)
+        return search.fit(self._centered(self.X))
+
+    @cached_property
+    def largest(self) -> float:
+        """Largest squared length of a centered row."""
+        return float(squared_lengths(self._centered(self.X)).max())
 
     def __getstate__(self) -> dict[str, Any]:
         # The search holds a second copy of the rows, in double precision: it is rebuilt from them.
@@ -120,6 +135,9 @@ class Brute:
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
         """Return the k nearest fitted points of each row of Q."""
+        work = Q.shape[0] * self.X.shape[0] * Q.shape[1]
+        if self.shift is not None and k <= MAX_LISTED_NEIGHBORS and work > MAX_SERIAL_PRODUCT:
+            return nearest_by_products(Q, self.X, self.shift, k, run)
         self.search.n_jobs = run.n_jobs
         centered = self._centered(Q)
         with one_blas_thread(openmp=False), self._bounded(), self._threads(centered):
@@ -130,9 +148,7 @@ class Brute:
         if self.shift is not None:
             farthest = distances[:, -1] ** 2
             uncertain = np.flatnonzero((farthest > 0) & (self._rounding(centered) > MAX_ROUNDING_SHARE * farthest))
-            for lo, hi in run.ranges(len(uncertain), max(1, 4_000_000 // len(self.X))):
-                rows = uncertain[lo:hi]
-                distances[rows], indices[rows] = Precomputed().nearest(cdist(Q[rows], self.X), k, run)
+            distances[uncertain], indices[uncertain] = _nearest_by_differences(Q[uncertain], self.X, k, run)
         return distances, indices
 
     def within(self, Q: Any, radius: float, run: Run) -> PairList:
@@ -172,6 +188,98 @@ class Precomputed:
         """Return all entries that are at most ``radius``."""
         rows, indices = np.nonzero(radius >= Q)
         return rows, indices, Q[rows, indices]
+
+
+def nearest_by_products(Q: Array, X: Array, shift: FloatArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+    """Return the k nearest rows of X of each row of Q: products of centered rows give candidates, differences decide.
+
+    A centered row x has the score |x|^2 - 2 q.x, which rounding (of coordinates, squares and sums) changes by at most
+    g (|q| + |x|)^2, with g = (columns + 4) eps, and by what vanishes below the smallest numbers. A row nearer than the
+    k-th, at distance d, has |x| < |q| + d. So none is missing if the largest score that was kept is at least
+    d^2 - |q|^2 + g (2 |q| + d)^2. Queries for which this does not hold in single precision are repeated in double
+    precision, where ties are accepted, and those in doubt are compared by differences.
+    """
+    X = np.ascontiguousarray(X)
+    distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
+    unit = float(np.abs(X[:: max(1, len(X) // N_CENTER_ROWS)] - shift).max()) or 1.0
+    rows = np.arange(len(Q))
+    for real in (np.float32, np.float64):
+        candidates, last, norms = _smallest_scores(Q, rows, X, (shift, unit, real), k, run)
+        distances[rows], indices[rows] = ranked(Q, rows, X, candidates, k, run)
+        farthest, precision = distances[rows, -1] / unit, np.finfo(real)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounding = (X.shape[1] + 4) * (precision.eps * (2 * norms + farthest) ** 2 + 2 * precision.tiny)
+            complete = (last >= farthest**2 - norms**2 + rounding) | (farthest == 0)
+        if real is np.float64:
+            complete |= rounding <= MAX_ROUNDING_SHARE * farthest**2
+        complete |= candidates.shape[1] == len(X)
+        rows = rows[~(complete & (candidates[:, -1] >= 0))]
+        if not len(rows):
+            return distances, indices
+    distances[rows], indices[rows] = _nearest_by_differences(Q[rows], X, k, run)
+    return distances, indices
+
+
+def _smallest_scores(
+    Q: Array, rows: IntArray, X: Array, units: tuple[FloatArray, float, Any], k: int, run: Run
+) -> tuple[Array, FloatArray, FloatArray]:
+    """Return for ``rows`` of Q the rows of X with the smallest scores, the largest of these scores, and lengths |q|."""
+    from manifoldry.graph._kernels.nndescent import keep_smallest
+
+    shift, unit, real = units
+    n, columns = X.shape
+    width, slab = min(n, k + N_SPARE_CANDIDATES), min(n, 1 + SLAB_ENTRIES // columns)
+    ids, smallest = np.full((len(rows), width), -1, np.int32), np.full((len(rows), width), np.inf, real)
+    norms, points = np.empty(len(rows)), np.empty((slab, columns + 1), real)
+
+    def centered(rows: Array) -> Array:
+        return np.subtract(rows, shift, dtype=np.result_type(rows, real)) / real(unit)
+
+    def center(start: int, lo: int, hi: int) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # a list without finite scores is found incomplete
+            block = centered(X[start + lo : start + hi])
+            points[lo:hi, -1] = squared_lengths(block)
+            points[lo:hi, :-1] = np.multiply(block, -2, out=block)
+
+    def compare(start: int, lo: int, hi: int) -> None:
+        queries = np.ones((hi - lo, columns + 1), real)
+        scores = np.empty((hi - lo, SCORE_BLOCK), real)
+        with np.errstate(over="ignore", invalid="ignore"):
+            queries[:, :-1] = centered(Q[rows[lo:hi]])
+            norms[lo:hi] = np.sqrt(squared_lengths(queries[:, :-1].astype(np.float64)))
+            for first in range(0, min(slab, n - start), SCORE_BLOCK):
+                there = points[first : min(first + SCORE_BLOCK, n - start)]
+                np.matmul(queries, there.T, out=scores[:, : len(there)])
+                keep_smallest(scores, len(there), start + first, ids[lo:hi], smallest[lo:hi])
+
+    for start in range(0, n, slab):
+        blocks = run.ranges(min(slab, n - start), 1 + (1 << 19) // columns)
+        run.map(center, [(start, *block) for block in blocks])
+        queries = run.ranges(len(rows), min(QUERY_BLOCK, max(64, len(rows) // 64)))
+        run.map(compare, [(start, *block) for block in queries], blas=True)
+    return ids, smallest[:, -1].astype(np.float64), norms
+
+
+def ranked(Q: Array, rows: IntArray, X: Array, candidates: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+    """Return the k nearest of the candidates (-1: none) of ``rows`` of Q, by exact distance, ties by index."""
+    from manifoldry.graph._kernels.nndescent import rank
+
+    distances, indices = np.empty((len(rows), k)), np.empty((len(rows), k), dtype=np.int64)
+
+    def block(lo: int, hi: int) -> None:
+        queries = np.ascontiguousarray(Q[rows[lo:hi]], dtype=np.float64)
+        rank(queries, X, candidates[lo:hi], distances[lo:hi], indices[lo:hi])
+
+    run.map(block, run.ranges(len(rows), 512))
+    return distances, indices
+
+
+def _nearest_by_differences(Q: Array, X: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+    """Return the k nearest rows of X of each row of Q from the differences of all pairs."""
+    distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
+    for lo, hi in run.ranges(len(Q), max(1, 4_000_000 // len(X))):
+        distances[lo:hi], indices[lo:hi] = Precomputed().nearest(cdist(Q[lo:hi], X), k, run)
+    return distances, indices
 
 
 def rerank(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:

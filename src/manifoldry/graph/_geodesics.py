@@ -13,14 +13,20 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 
 # scipy's Dijkstra takes about 0.15 microseconds per source and point and is there at once; the compiled loops take
-# 0.02 (many sources close together) to 0.12 (sources far apart), after half a second to load them.
+# 0.02 (many sources close together) to 0.1 (few sources far apart), after half a second to load them.
 MAX_SCIPY_LENGTHS = 2_000_000
 MIN_SCIPY_SOURCES = 1000
 MAX_DOUBLE_BYTES = 1_000_000_000
 """Size of the result in float64 beyond which it is kept in float32 (lengths are computed in float64)."""
-N_LANES = 32  # Sources whose paths are relaxed together, as the lanes of a vector instruction
-MAX_POINTS_PER_SOURCE = 8
-"""Lanes pay where at least one point in this many is a source: then 32 neighboring sources are close together."""
+N_LANES, N_FEW_LANES, MAX_POINTS_PER_SOURCE = 32, 8, 8
+"""Sources whose paths are relaxed together, as lanes of vector instructions: 32 where at least one point in 8 is a
+source, so that they are close together, else 8."""
+MAX_WORKSPACE_RATIO = 2  # most memory for the lanes of all threads relative to the result; beyond, there is one lane
+N_PIVOTS = 8  # first sources, whose distances to the others say which of these are close together
+NEAR_RATIO = 1.5
+"""Radius, relative to that of a block of sources, within which each of them is searched by itself: with 1, points are
+relaxed 1.5 instead of 1.06 times on a roll; with more, the searches take longer."""
+MAX_SEARCHED_SHARE = 0.5  # largest share of the points within that radius; beyond, every source is searched by itself
 
 
 def geodesic_lengths(
@@ -122,45 +128,95 @@ def _by_compiled(
 ) -> tuple[FloatArray, Any]:
     compact = CompactGraph.of(graph)
     m, n = out.shape
-    sources = np.where(sources >= 0, compact.places[sources], -1)
-    lanes = N_LANES if m * MAX_POINTS_PER_SOURCE >= n else 1
-    # Neighboring sources share a block; blocks are shuffled, so that stopping early leaves a random sample.
-    order = np.argsort(sources[:, 0], kind="stable")
-    blocks = [order[lo:hi] for lo, hi in run.ranges(m, lanes)]
-    blocks = [blocks[i] for i in run.rng("geodesic blocks").permutation(len(blocks))]
-    n_required = int(np.searchsorted(np.cumsum([len(block) for block in blocks]), at_least)) + 1
+    places = np.ascontiguousarray(np.where(sources >= 0, compact.places[sources], -1))
+    offsets = np.ascontiguousarray(offsets, dtype=np.float64)
     done = np.zeros(m, dtype=bool)
 
-    def work(block: IntArray) -> None:
-        _solve_block(compact, sources[block], offsets[block], out, block)
-        done[block] = True
+    lanes = N_LANES if m * MAX_POINTS_PER_SOURCE >= n else N_FEW_LANES
+    if 8 * n * lanes * min(run.n_jobs, -(-m // lanes)) > MAX_WORKSPACE_RATIO * out.nbytes:
+        lanes = 1
+    spare: list[_Workspace] = []  # of the threads, used again: fresh pages would take as long as the search
 
+    def work(block: IntArray) -> None:
+        try:
+            space = spare.pop()
+        except IndexError:
+            space = _Workspace.of(n, lanes)
+        _solve_block(compact, places[block], offsets[block], out, block, space)
+        done[block] = True
+        spare.append(space)
+
+    pivots = run.rng("geodesic pivots").permutation(m)[:N_PIVOTS]
+    run.map(work, [(pivots[i : i + 1],) for i in range(len(pivots))])
+    others = np.flatnonzero(~done)
+    blocks = [others[part] for part in _close_together(out[pivots][:, sources[others, 0]].T, lanes)]
+    # Blocks are shuffled, so that stopping early leaves a random sample.
+    blocks = [blocks[i] for i in run.rng("geodesic blocks").permutation(len(blocks))]
+    n_required = int(np.searchsorted(np.cumsum([len(block) for block in blocks]), at_least)) + 1
     run.map(work, [(block,) for block in blocks[:n_required]])
     run.map(work, [(block,) for block in blocks[n_required:]], stoppable=True)
     return out, done
 
 
-def _solve_block(
-    compact: CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray
-) -> None:
-    """Solve one block of lanes: the distances of one of them give the order in which all are relaxed."""
-    from manifoldry.graph._kernels.paths import near_far, relax_lanes, write_rows
+def _close_together(positions: FloatArray, size: int) -> list[IntArray]:
+    """Return groups of at most ``size`` positions (m, d), by halving at medians; a central one is in the middle."""
+    positions = np.where(np.isfinite(positions), positions, np.finfo(np.float32).max)
+    groups: list[IntArray] = []
+    waiting = [np.arange(len(positions))] if len(positions) else []
+    while waiting:
+        group = waiting.pop()
+        low, high = positions[group].min(axis=0), positions[group].max(axis=0)
+        n_parts = -(-len(group) // size)
+        if n_parts == 1:
+            central = int(np.argmin(np.abs(positions[group] - (low + high) / 2).max(axis=1)))
+            groups.append(np.roll(group, len(group) // 2 - central))
+            continue
+        order = group[np.argsort(positions[group, np.argmax(high - low)], kind="stable")]
+        cut = size * (n_parts // 2)
+        waiting += [order[cut:], order[:cut]]
+    return groups
 
-    n, lanes = len(compact.points), len(rows)
-    middle_distances = np.full(n, np.inf)
+
+@dataclass(frozen=True)
+class _Workspace:
+    """Arrays that the search of one block needs, for n points: those of one lane, and those of all lanes."""
+
+    lengths: FloatArray
+    lists: IntArray
+    state: IntArray
+    distance: FloatArray
+    dirty: IntArray
+
+    @classmethod
+    def of(cls, n: int, lanes: int) -> _Workspace:
+        lengths, lists, state = np.empty(n), np.empty((2, n), dtype=np.int32), np.empty(n, dtype=np.uint8)
+        return cls(lengths, lists, state, np.empty(n * lanes), np.empty(n, dtype=np.uint8))
+
+
+def _solve_block(
+    compact: CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray, space: _Workspace
+) -> None:
+    """Solve one block of lanes: the middle one, the others near their sources, then the rest of all together."""
+    from manifoldry.graph._kernels.paths import near_far, relax_lanes, search_lanes, write_rows
+
+    n, lanes, lengths, dirty = len(compact.points), len(rows), space.lengths, space.dirty
     middle = lanes // 2
     listed = sources[middle] >= 0
-    middle_distances[sources[middle][listed]] = offsets[middle][listed]
-    work = np.empty((2, n), dtype=np.int32)
-    near_far(*compact.arrays, middle_distances, compact.width, work[0], work[1], np.empty(n, dtype=np.uint8))
+    lengths[:] = np.inf
+    lengths[sources[middle][listed]] = offsets[middle][listed]
+    near_far(*compact.arrays, lengths, compact.width, np.inf, *space.lists, space.state)
     if lanes == 1:
-        write_rows(middle_distances[:, None], compact.points, out, rows)
+        write_rows(lengths[:, None], compact.points, out, rows)
         return
-    distance = np.full((n, lanes), np.inf)
-    dirty = np.zeros(n, dtype=np.uint8)
-    lane, column = np.nonzero(sources >= 0)
-    distance[sources[lane, column], lane] = offsets[lane, column]
-    dirty[sources[lane, column]] = 1
-    order = np.argsort(middle_distances, kind="stable").astype(np.int32)
+    # As seen from points farther away than this, all sources are in the same direction.
+    stop = NEAR_RATIO * float(np.where(sources >= 0, lengths[sources], 0.0).max())
+    if (lengths <= stop).mean() > MAX_SEARCHED_SHARE:
+        stop = np.inf
+    order = np.argsort(lengths).astype(np.int32)
+    distance = space.distance[: n * lanes].reshape(n, lanes)
+    distance[:], dirty[:] = np.inf, 0
+    distance[:, middle], lengths[:] = lengths, np.inf
+    starts = sources, offsets, middle, compact.width, stop
+    search_lanes(*compact.arrays, *starts, lengths, space.lists, space.state, distance, dirty)
     relax_lanes(*compact.arrays, order, distance, dirty)
     write_rows(distance, compact.points, out, rows)

@@ -22,22 +22,14 @@ from manifoldry.graph._pairwise import like, row_map
 #   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
 #    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
 MAX_TREE_COLUMNS = 8
-# scikit-learn's brute search takes about n^2 (1.2 + 0.02 columns) nanoseconds there (MNIST 70,000 rows: 10.7 s
-# with 50 columns, 86 s with 784); searches that take at most a second or two are exact.
-MAX_EXACT_SECONDS = 1.5
-# Every approximate search ends with exact distances to the candidates. For very wide rows these cost as much as all
-# pairs unless there are many rows: 3,000 x 20,000, k = 10, one thread: FAISS 22 s, all pairs 11 s.
-MIN_WIDE_COLUMNS, WIDE_NANOSECONDS = 2_000, 10.0
-# NN-descent and FAISS, seconds of one thread, k = 15 and 70,000 rows unless said, at recall 0.99 unless said:
-#   MNIST, 50 columns: 1.6 and 2.9; k = 5 1.3 and 2.2, 30 2.6 and 4.0, 90 4.0 and 7.1, 150 6.7 and 11, 200 9.5 and 13
-#   MNIST, 784 columns: 3.8 and 8.8;  20,000 rows of 50: 0.35 and 0.55;  a million on a curved cube: 72 and 142
-#   50 clusters, 50 columns: 2.7 and 2.2;  100 clusters, a million rows of 50: 53 (recall 0.94) and 101
-#   one Gaussian, 10 columns: 1.3 and 3.6; 20 columns: 3.1 (0.93) and 19; 50 columns: 4 (0.62) and 27 (0.98)
-# Up to 10,000 rows both are instantaneous, and FAISS needs no compilation.
-MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 10_000, 200
+# Comparing all pairs takes about n^2 (0.6 + 0.015 columns) nanoseconds of one thread (70,000 rows: 6.6 s with 50
+# columns, 61 s with 784); searches that take at most a second are exact.
+MAX_EXACT_SECONDS = 1.0
+# Fewer rows than this are compared in no time, and lists of more neighbors than this take NN-descent as long as all
+# pairs; docs/neighbor_search.md has seconds and recall.
+MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 2_000, 200
 MIN_DESCENT_RECALL = 0.985
-"""If the intrinsic dimension is so high that NN-descent has a lower recall, FAISS is used, which searches entire
-cells."""
+"""If the intrinsic dimension is so high that NN-descent has a lower recall, all pairs are compared."""
 DEFAULT_N_NEIGHBORS = 10
 
 
@@ -229,13 +221,11 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
         return CosineSearch(_engine(unit_rows(X), _euclidean(rule), run))
     if rule.metric == "euclidean" and not issparse(X) and columns <= MAX_TREE_COLUMNS:
         return KDTree(X)
-    k = int(rule.n_neighbors or 0)
-    approximate_seconds = 1e-9 * WIDE_NANOSECONDS * n * k * columns if columns > MIN_WIDE_COLUMNS else 0.0
-    takes_long = rule.search == "auto" and exact_seconds(n, columns) > max(MAX_EXACT_SECONDS, approximate_seconds)
+    takes_long = rule.search == "auto" and exact_seconds(n, columns) > MAX_EXACT_SECONDS
     if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
         return Brute(X, rule.metric, rule.metric_params)
     if rule.metric == "euclidean" and not issparse(X):
-        return _approximate(X, k, run)
+        return _approximate(X, int(rule.n_neighbors), run)
     if rule.search == "approximate":
         rows = "sparse" if issparse(X) else "dense"
         raise ValueError(
@@ -246,8 +236,8 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
 
 
 def exact_seconds(n: int, columns: int) -> float:
-    """Estimate how long comparing all pairs of rows takes, by the table above."""
-    return 1e-9 * n * n * (1.2 + 0.02 * columns)
+    """Estimate how long one thread takes to compare all pairs of rows, by the table above."""
+    return 1e-9 * n * n * (0.6 + 0.015 * columns)
 
 
 def _euclidean(rule: NeighborRule) -> NeighborRule:
@@ -255,14 +245,14 @@ def _euclidean(rule: NeighborRule) -> NeighborRule:
 
 
 def _approximate(X: Array, k: int, run: Run) -> Any:
-    """Return NN-descent if the table suggests it and its recall is high enough, otherwise FAISS."""
-    from manifoldry.graph._approximate import FaissIVF, NNDescent
+    """Return NN-descent if the table suggests it and its recall is high enough, otherwise the exact search."""
+    from manifoldry.graph._approximate import NNDescent
 
-    if len(X) > MIN_DESCENT_ROWS and k <= MAX_DESCENT_NEIGHBORS:
+    if len(X) >= MIN_DESCENT_ROWS and k <= MAX_DESCENT_NEIGHBORS:
         engine = NNDescent(X, k, run)
         if engine.recall >= MIN_DESCENT_RECALL:
             return engine
-    return FaissIVF(X, k, run)
+    return Brute(X)
 
 
 def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:

@@ -23,7 +23,7 @@ from manifoldry.methods._base._estimator import Estimator
 class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     """Rows to the graph of their nearest neighbors, as `sklearn.neighbors.KNeighborsTransformer` in mode "distance".
 
-    Its searches are those of all methods here: k-d tree, all pairs, NN-descent or FAISS, by size. The graph goes into
+    Its searches are those of all methods here: k-d tree, all pairs or NN-descent, by size. The graph goes into
     any estimator with ``metric="precomputed"``, of this library or of scikit-learn, and into scanpy
     (``sc.pp.neighbors(adata, n_neighbors=15, transformer=KNeighborsTransformer(n_neighbors=15))``: the connectivities
     are then those of scanpy's own exact search).

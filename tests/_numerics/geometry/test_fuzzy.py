@@ -1,9 +1,11 @@
 """Fuzzy simplicial sets against slow twins, identities and the reference program's numbers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.sparse import csr_array
+from scipy.sparse import random_array
 
 from helpers import knn_lists
 from manifoldry._core.run import Run
@@ -127,15 +129,21 @@ def test_affinities_equals_the_peers():
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.3, 1.0])
-def test_union_equals_its_formula(mix):
+@pytest.mark.parametrize("n", [9, 5000])
+def test_union_equals_its_formula(mix, n):
     rng = np.random.default_rng(6)
-    A = rng.uniform(size=(9, 9)) * (rng.uniform(size=(9, 9)) < 0.4)
-    np.fill_diagonal(A, 0)
-    found = fuzzy_union(csr_array(A), mix)
-    wanted = mix * (A + A.T - A * A.T) + (1 - mix) * A * A.T
-    np.testing.assert_allclose(found.toarray(), wanted, rtol=0, atol=1e-15)
+    A = random_array((n, n), density=4 / n, rng=rng, dtype=np.float32, format="csr")
+    A.setdiag(0)
+    A.eliminate_zeros()
+    given = A.copy()  # entries of a row in any order, as in lists of neighbors
+    order = np.concatenate([rng.permutation(np.arange(*ends)) for ends in pairwise(A.indptr)]).astype(int)
+    given.indices, given.data, given.has_sorted_indices = A.indices[order], A.data[order], False
+    found, *others = (fuzzy_union(given, Run(n_jobs=jobs), mix) for jobs in (1, 2, 3, 7, 16))
+    wanted = np.float32(mix) * (A + A.T) + np.float32(1 - 2 * mix) * A.multiply(A.T)
+    np.testing.assert_array_equal(found.toarray(), wanted.toarray())
     assert (found.data > 0).all()
-    assert (found != found.T).nnz == 0
+    assert found.has_canonical_format
+    assert all(np.array_equal(found.data, other.data) for other in others)
 
 
 def test_the_order_of_a_given_list_does_not_matter():
@@ -146,7 +154,7 @@ def test_the_order_of_a_given_list_does_not_matter():
 
 
 def test_the_intersection_with_labels_equals_the_peers():
-    same_as_peer(intersect_labels(fuzzy_simplicial_set(eight(), Run()), LABELS, LABELS >= 0, 0.5), LABELED)
+    same_as_peer(intersect_labels(fuzzy_simplicial_set(eight(), Run()), LABELS, LABELS >= 0, 0.5, Run()), LABELED)
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.7])
@@ -162,7 +170,7 @@ def test_labels_alone_leave_no_edge_between_classes():
     X = np.random.default_rng(8).standard_normal((50, 3))
     labels = np.arange(50) % 2
     affinities = intersect_labels(
-        fuzzy_simplicial_set(knn_lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0
+        fuzzy_simplicial_set(knn_lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0, Run()
     ).tocoo()
     assert (labels[affinities.coords[0]] == labels[affinities.coords[1]]).all()
     strongest = affinities.tocsr().max(axis=1).toarray()

@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from helpers import rigid_error
 from manifoldry import IPA, chunked_data, datasets
 from manifoldry._core import chunks as chunk_rows
+from manifoldry._numerics.patches import layout
 from manifoldry._numerics.patches.cover import Membership
 from manifoldry._numerics.patches.layout import ChunkOverlaps
 from manifoldry._numerics.patches.overlaps import find_overlaps, merged_overlaps
@@ -63,7 +64,9 @@ def assert_same_in_every_form(X, **parameters):
     return stream, whole
 
 
-def test_a_roll_in_blocks_is_that_in_memory():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_roll_in_blocks_is_that_in_memory(compiled, monkeypatch):
+    monkeypatch.setattr(layout, "MIN_COMPILED_ROWS", 0 if compiled else N + 1)
     roll = datasets.swiss_roll(N, hole=True)
     stream, whole = assert_same_in_every_form(roll.X)
     # The distortion of charts that passes for flat, DISTORTION_TOL, over some dozen patches.
@@ -71,12 +74,16 @@ def test_a_roll_in_blocks_is_that_in_memory():
     assert stream.diagnostics_["fitted_to"].startswith(f"all {N:,} rows")
 
 
-def test_single_precision_stays():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_single_precision_stays(compiled, monkeypatch):
+    monkeypatch.setattr(layout, "MIN_COMPILED_ROWS", 0 if compiled else N + 1)
     stream, _ = assert_same_in_every_form(datasets.swiss_roll(N).X.astype(np.float32), n_patches=20)
     assert stream.embedding_.dtype == np.float32
 
 
-def test_pieces_lie_side_by_side():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_pieces_lie_side_by_side(compiled, monkeypatch):
+    monkeypatch.setattr(layout, "MIN_COMPILED_ROWS", 0 if compiled else N + 1)
     X = datasets.swiss_roll(N).X
     X[::2] += 200.0
     stream, _ = assert_same_in_every_form(X)

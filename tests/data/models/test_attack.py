@@ -36,9 +36,7 @@ def searches(monkeypatch):
     rng = np.random.default_rng(0)
     for engine, columns, parameters in (
         ("nn_descent", 12, {"search": "approximate"}),
-        ("nn_descent", 170, {"search": "approximate", "metric": "cosine"}),
-        ("faiss_ivf", 12, {"search": "approximate"}),
-        ("faiss_ivf", 150, {"search": "approximate"}),
+        ("nn_descent", 200, {"search": "approximate", "metric": "cosine"}),
         ("brute", 12, {"metric": "minkowski", "metric_params": {"p": 3}}),
         ("kd_tree", 3, {"metric": "mahalanobis"}),
         ("brute", 10, {"metric": "seuclidean"}),

@@ -140,6 +140,22 @@ def test_a_reversed_order_is_worse_than_chance():
     assert areas[0] == pytest.approx(full_ranks.auc_of_r(full_ranks.r_of_q(q)), abs=ROUNDING)
 
 
+@pytest.mark.parametrize("bits", [63, 29])
+def test_ranks_are_by_distance_and_column(bits, monkeypatch):
+    """Also of distances that are equal, that differ in the last bits only, or that are zeros of either sign."""
+    monkeypatch.setattr(coranking, "MAX_KEY_BITS", bits)  # 29: as for millions of columns
+    rng = np.random.default_rng(8)
+    near = 1.0 + np.finfo(float).eps * rng.integers(6, size=(9, 700))
+    D = np.concatenate([rng.uniform(size=(9, 700)), rng.integers(5, size=(9, 700)), near, near * (near > near.mean())])
+    D[0, ::3] = -0.0
+    D[np.arange(len(D)), rng.integers(700, size=len(D))] = np.inf
+    order, ranks = sorted_ranks(D)
+    for row, found, ranked in zip(D, order, ranks, strict=True):
+        expected = np.lexsort((np.arange(700), row))
+        np.testing.assert_array_equal(found, expected[:-1])
+        np.testing.assert_array_equal(ranked[expected], np.arange(1, 701))
+
+
 @pytest.mark.parametrize("data", [folded, with_duplicates])
 def test_the_mean_of_the_areas_of_rows_is_the_area(data):
     X, Y = data(7)

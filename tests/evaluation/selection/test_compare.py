@@ -250,7 +250,10 @@ def test_a_running_fit_is_stopped_and_says_so():
 
 
 def test_seconds_are_extrapolated_by_the_order_of_growth(monkeypatch):
+    pilots = []
+
     def seconds(model, X, rows):
+        pilots.append(len(rows))
         return 0.5 + 1e-6 * len(rows) ** 2
 
     monkeypatch.setattr("manifoldry.evaluation.selection._objectives._seconds", seconds)
@@ -263,6 +266,9 @@ def test_seconds_are_extrapolated_by_the_order_of_growth(monkeypatch):
     assert skip_reason(card, None, np.zeros((5000, 2)), Clock(100.0), 1) == ""
     assert "about 102 s" in skip_reason(card, None, np.zeros((5000, 2)), Clock(100.0), 4)
     assert max(PILOT_ROWS) < 2000
+    pilots.clear()
+    assert skip_reason(card, None, np.zeros((5000, 2)), Clock(1000.0), 1) == ""
+    assert pilots == [300]  # 0.59 s would be 164 s even if all of it grew
 
 
 def test_without_a_clock_slow_methods_are_left_out_by_size():

@@ -18,8 +18,16 @@ from scipy.sparse import csr_array
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, Trace
 from manifoldry._numerics.descent.initialization import best_scale
-from manifoldry._numerics.descent.optimizer import Momentum, Phase, descend, local_order, renumbered
+from manifoldry._numerics.descent.optimizer import MIN_GAIN, Momentum, Phase, descend, local_order, renumbered
 from manifoldry._numerics.repulsion import LayoutKernel, Repulsion, choose_repulsion
+from manifoldry._numerics.repulsion.fft import (
+    ERROR_SLACK,
+    FAINT_SHARE,
+    MIN_POINTS_PER_FAINT,
+    FFTRepulsion,
+    KernelTransform,
+    exact_sample,
+)
 
 LAYOUT_ROWS_PER_TASK = 2048
 MIN_POTENTIAL = 1e-30
@@ -92,7 +100,7 @@ class Divergence(ABC):
 
     def _row_sums(self, sum_rows: Any, positions: FloatArray, sums: FloatArray) -> FloatArray:
         arguments = *self._rows, positions, *self.kernel.compiled, sums
-        self.run.map(lambda lo, hi: sum_rows(*arguments, lo, hi), self.run.ranges(len(sums), LAYOUT_ROWS_PER_TASK))
+        self.run.map(lambda lo, hi: sum_rows(*arguments, lo, hi), self.run.shares(len(sums), LAYOUT_ROWS_PER_TASK))
         return sums
 
 
@@ -132,6 +140,125 @@ class ConditionalDivergence(Divergence):
         return float(np.log(np.maximum(potential, MIN_POTENTIAL)).mean())
 
 
+EDGES_PER_CALL = 200_000_000
+"""Edges between two chances to interrupt a descent, for each thread: half a second. Results do not depend on it."""
+CHECK_MESH_EVERY = 10  # steps between two comparisons of the mesh with exact sums
+
+
+@dataclass
+class MeshMomentum:
+    """`Momentum` on a joint divergence with its repulsion by FFT: many steps in one call of a team of threads.
+
+    A layout that does not suit a mesh moves by ``single`` steps, until the mesh is compared with exact sums again.
+    ``collapsed`` tells whether all columns are below ``min_width``.
+    """
+
+    single: Momentum
+    divergence: JointDivergence
+    repulsion: FFTRepulsion
+    exaggeration: float = 1.0
+    min_width: float = 0.0
+    collapsed: bool = False
+    suited: bool = True
+
+    def objective(self, Y: FloatArray) -> float:
+        return self.single.objective(Y)
+
+    def advance(self, Y: FloatArray, step: int, limit: int) -> int:
+        self.suited = self.suited or step % CHECK_MESH_EVERY == 0
+        taken = self._advance_on_mesh(Y, step, limit) if self.suited else 0
+        if taken == 0:
+            taken = self.single.advance(Y, step, 1)
+            self.collapsed = bool(Y.std(axis=0).max() < self.min_width)
+        return taken
+
+    def _advance_on_mesh(self, Y: FloatArray, step: int, limit: int) -> int:
+        """Move ``Y`` until another mesh is needed, or a tree, and return the number of steps."""
+        from manifoldry._numerics.kernels.joint_descent import (
+            COLLAPSED,
+            ENDING,
+            HIGH,
+            LOW,
+            SQUARE,
+            STEPS,
+            descend_jointly,
+        )
+
+        columns, charges, layout = self._arrays
+        columns[: Y.shape[1]] = Y.T.astype(np.float32)
+        mesh = self.repulsion.mesh(columns)
+        if mesh is None:
+            return 0
+        # Sums of a centered layout that has not collapsed.
+        layout.sums[:] = 0.0
+        layout.sums[:, SQUARE : SQUARE + 2] = np.inf
+        for c, column in enumerate(Y.T):
+            layout.sums[:, LOW + c], layout.sums[:, HIGH + c] = column.min(), column.max()
+        run = self.divergence.run
+        limit = min(limit, max(1, EDGES_PER_CALL * run.n_jobs // max(1, len(layout.indices))))
+        arrays, transform = self.repulsion.arrays(mesh, columns, charges)
+        velocity, gains = self.single.state(Y)
+        layout = layout._replace(Y=Y, velocity=velocity, gains=gains)
+        run.team(descend_jointly, arrays, layout, self._settings(transform, len(Y), step, limit))
+        taken, self.collapsed = int(layout.state[STEPS]), bool(layout.state[COLLAPSED])
+        self.suited = taken == limit or bool(layout.state[ENDING])
+        return taken
+
+    @cached_property
+    def _arrays(self) -> tuple[FloatArray, FloatArray, Any]:
+        """Columns and charges of a layout in the plane, and the arrays of its descent."""
+        from manifoldry._numerics.kernels.joint_descent import N_STATE, N_SUMS, Layout
+        from manifoldry._numerics.kernels.mesh import POINTS_PER_TICKET
+
+        n = self.divergence.joint.shape[0]
+        indptr, indices, affinities = self.divergence._rows
+        rates, sample, plane = np.empty(n), exact_sample(n), (n, 2)
+        rates[:, None] = self.single.learning_rate
+        layout = Layout(
+            indptr,
+            indices,
+            affinities,
+            None,
+            positions=np.zeros(plane, np.float32),
+            velocity=None,
+            gains=None,
+            rates=rates,
+            pull=np.empty(plane, np.float32),
+            push=np.empty(plane, np.float32),
+            potential=np.empty(n),
+            sums=np.empty((-(-n // POINTS_PER_TICKET), N_SUMS)),
+            sample=sample,
+            exact=np.empty((len(sample), 2)),
+            state=np.zeros(N_STATE),
+        )
+        return np.zeros((2, n)), np.ones(n), layout
+
+    def _settings(self, transform: KernelTransform, n: int, step: int, limit: int) -> Any:
+        from manifoldry._numerics.kernels.joint_descent import Settings
+
+        gaussian, dof = self.divergence.kernel.compiled
+        return Settings(
+            gaussian,
+            dof,
+            exaggeration=self.exaggeration,
+            momentum=self.single.momentum,
+            max_move=self.single.max_move,
+            min_gain=MIN_GAIN,
+            per_point=self.single.restart == "per_point",
+            min_width=self.min_width,
+            spacing=self.repulsion.spacing,
+            min_cells=self.repulsion.min_cells,
+            offset=transform.mean * n,
+            factor=transform.span,
+            faint_share=FAINT_SHARE,
+            points_per_faint=MIN_POINTS_PER_FAINT,
+            error=ERROR_SLACK * self.repulsion.error,
+            check_every=CHECK_MESH_EVERY,
+            first_step=step,
+            n_steps=limit,
+        )
+
+
 @dataclass(frozen=True)
 class ExaggerationPhase:
     """Some steps down a divergence with exaggerated probabilities; it ends when all columns are below ``min_width``."""
@@ -152,7 +279,7 @@ class ExaggerationPhase:
         if learning_rate == "auto":
             n, degrees = divergence.joint.shape[0], np.asarray(divergence.joint.sum(axis=1), dtype=np.float64)
             learning_rate = n / (2.0 * self.exaggeration * np.maximum(n * degrees[:, None], 1.0))
-        optimizer = Momentum(
+        single = Momentum(
             lambda Y: divergence.gradient(Y, self.exaggeration),
             divergence.value,
             learning_rate,
@@ -160,9 +287,12 @@ class ExaggerationPhase:
             "per_point" if exaggerated else "global",
             MAX_MOVE,
         )
-        collapsed = (lambda Y: bool(Y.std(axis=0).max() < self.min_width)) if self.min_width > 0 else None
         tol = 0.0 if exaggerated else self.tol
-        return Phase(self.name, optimizer, self.max_iter, tol, CHECK_EVERY, collapsed, "divergence")
+        if isinstance(divergence, JointDivergence) and isinstance(divergence.repulsion, FFTRepulsion):
+            on_mesh = MeshMomentum(single, divergence, divergence.repulsion, self.exaggeration, self.min_width)
+            return Phase(self.name, on_mesh, self.max_iter, tol, CHECK_EVERY, lambda _: on_mesh.collapsed, "divergence")
+        collapsed = (lambda Y: bool(Y.std(axis=0).max() < self.min_width)) if self.min_width > 0 else None
+        return Phase(self.name, single, self.max_iter, tol, CHECK_EVERY, collapsed, "divergence")
 
 
 @dataclass(frozen=True)
@@ -207,10 +337,12 @@ def minimize_divergence(
     order: IntArray = np.arange(len(start))
     ordered = divergence
     if not divergence.repulsion.exact:  # with many points most time is spent on fetching coordinates
-        order = local_order(divergence.joint)
-        ordered = replace(divergence, joint=renumbered(divergence.joint, order))
+        joint = divergence.joint
+        order = local_order(joint)
+        rounded = csr_array((joint.data.astype(divergence.dtype), joint.indices, joint.indptr), shape=joint.shape)
+        ordered = replace(divergence, joint=renumbered(rounded, order))
     with run.stage("descent"):
-        moving = start[order]
+        moving: FloatArray = np.ascontiguousarray(start[order], dtype=np.float64)
         if rescale:
             moving *= best_scale(lambda scale: ordered.value(scale * moving))
         steps = [phase.optimizing(ordered, learning_rate) for phase in phases if phase.max_iter > 0]

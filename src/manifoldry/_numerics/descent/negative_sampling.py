@@ -15,9 +15,13 @@ from manifoldry._numerics.descent.optimizer import Phase, descend, renumbered
 from manifoldry.graph._operations import symmetrize
 
 LAYOUT_ROWS_PER_TASK = 2048
+ROWS_PER_BLOCK = 256
+"""Rows of a block of a sweep, some 30 us: at the end of a sweep of 70,000 rows 16 threads wait for 3 % of it."""
+EDGES_PER_CALL = 2**25  # edges times epochs in a compiled call, some tenths of a second: Ctrl-C waits for its end
 REPULSION_OFFSET = 1e-3  # added to squared distances in the repulsion, so that no gradient is infinite
 N_PARTNERS = 16  # Random partners of each point in the estimate of the objective
-N_SCALE_BLOCKS = 4  # Blocks of points at which the objective is estimated in the search for a scale
+N_OBJECTIVE_BLOCKS, N_SCALE_BLOCKS = 16, 4
+"""Blocks of points at which the objective is estimated, and at which it is in the search for a scale."""
 
 
 def _lines(s: FloatArray, values: FloatArray) -> FloatArray:
@@ -82,35 +86,36 @@ class NegativeSampling:
         self._first_sweep = int(rng.integers(2**32))
         self._seeds = rng.integers(2**64, size=(parameters.n_epochs, 2), dtype=np.uint64)
 
-    def advance(self, Y: FloatArray, step: int) -> None:
-        """Move ``Y`` (float32) by one epoch: a sweep into another array, and one back, then along the density term."""
-        moved = np.empty_like(Y)
-        self._sweep(Y, moved, step, 0)
-        self._sweep(moved, Y, step, 1)
+    def advance(self, Y: FloatArray, step: int, limit: int) -> int:
+        """Move ``Y`` (float32) by one or several epochs, each also along the density term where it counts."""
         p, density = self.parameters, self.density
-        if density is not None and step + 1 > (1.0 - density.goal.share) * p.n_epochs:
+        # Epochs before the first with the density term, which needs the layout after each.
+        free = limit if density is None else int(np.floor((1.0 - density.goal.share) * p.n_epochs)) - step
+        n_epochs = max(1, min(limit, free, EDGES_PER_CALL // max(1, len(self._rows[1]))))
+        self._sweep(Y, step, n_epochs)
+        if density is not None and free <= 0:
             Y += density.moves(Y, density.factor * p.learning_rate * (1.0 - step / p.n_epochs))
+        return n_epochs
 
-    def _sweep(self, before: FloatArray, after: FloatArray, epoch: int, half: int) -> None:
-        if before.shape[1] == 2:  # only the loop that is used is compiled
-            from manifoldry._numerics.kernels.umap_layout_2d import move_rows_2d as move
+    def _sweep(self, Y: FloatArray, epoch: int, n_epochs: int) -> None:
+        """Move ``Y`` by epochs of two sweeps, each from one array to another."""
+        if Y.shape[1] == 2:  # only the loop that is used is compiled
+            from manifoldry._numerics.kernels.umap_layout_2d import sweep_2d as sweep
         else:
-            from manifoldry._numerics.kernels.umap_layout import move_rows as move
+            from manifoldry._numerics.kernels.umap_layout import sweep_all as sweep
 
         p = self.parameters
-        length = np.float32(p.learning_rate * (1.0 - epoch / p.n_epochs))
-        sweep = np.uint32((self._first_sweep + 2 * epoch + half) % 2**32)
-        arguments = self._tables, p.negative_sample_rate, length, sweep, self._seeds[epoch, half]
-        self.run.map(
-            lambda lo, hi: move(*self._rows, before, after, *arguments, lo, hi),
-            self.run.ranges(len(before), LAYOUT_ROWS_PER_TASK),
-        )
+        lengths = p.learning_rate * (1.0 - np.arange(epoch, epoch + n_epochs) / p.n_epochs)
+        number = np.uint32((self._first_sweep + 2 * epoch) % 2**32)
+        seeds = self._seeds[epoch : epoch + n_epochs].ravel()
+        how = self._tables, p.negative_sample_rate, np.repeat(lengths, 2).astype(np.float32), number, seeds
+        self.run.team(sweep, *self._rows, Y, np.empty_like(Y), *how, ROWS_PER_BLOCK)
 
-    def objective(self, Y: FloatArray, n_blocks: int | None = None) -> float:
-        """Return the objective per point of all or ``n_blocks`` blocks of points, estimated from a few partners."""
+    def objective(self, Y: FloatArray, n_blocks: int = N_OBJECTIVE_BLOCKS) -> float:
+        """Return the objective per point, estimated at up to ``n_blocks`` blocks of points from a few partners."""
         indptr, indices, rates = self._rows
         blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
-        blocks = blocks[:: -(-len(blocks) // (n_blocks or len(blocks)))]
+        blocks = blocks[:: -(-len(blocks) // n_blocks)]
         points = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
         partners = self.run.rng("objective").integers(len(Y) - 1, size=(len(points), N_PARTNERS))
         partners += partners >= points[:, None]

@@ -16,10 +16,10 @@ MIN_GAIN = 0.01
 
 
 class Optimizer(Protocol):
-    """Moves a layout, one step at a time."""
+    """Moves a layout, one or several steps at a time."""
 
-    def advance(self, Y: FloatArray, step: int) -> None:
-        """Move ``Y`` in place; ``step`` counts from 0 in each phase."""
+    def advance(self, Y: FloatArray, step: int, limit: int) -> int:
+        """Move ``Y`` in place by one to ``limit`` steps, return how many; ``step`` counts from 0 in each phase."""
 
     def objective(self, Y: FloatArray) -> float:
         """Return what the steps minimize."""
@@ -27,7 +27,7 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
-    """At most ``max_iter`` steps of one optimizer; ``stop_when`` tells after each step whether the layout ends them.
+    """At most ``max_iter`` steps of one optimizer; ``stop_when`` tells after its steps whether the layout ends them.
 
     The objective, called ``measure``, is computed every ``check_every`` steps (0: never) and after the last. The phase
     has converged when it falls by less than the share ``tol`` of itself (0: never).
@@ -41,6 +41,11 @@ class Phase:
     stop_when: Callable[[FloatArray], bool] | None = None
     measure: str = ""
 
+    def steps_left(self, step: int) -> int:
+        """Return the number of steps after ``step`` until the objective is computed."""
+        left = self.max_iter - step
+        return min(left, self.check_every - step % self.check_every) if self.check_every else left
+
 
 def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
     """Move ``Y``, in place, through the phases, until a callback or Ctrl-C stops them; return the objectives."""
@@ -48,14 +53,14 @@ def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
     done, objectives, steps, stop = 0, [phases[0].optimizer.objective(Y)], [0], Stop.LIMIT
     with run.stoppable():
         for phase in phases:
-            last = np.inf
-            for step in range(phase.max_iter):
-                phase.optimizer.advance(Y, step)
-                done += 1
+            last, step = np.inf, 0
+            while step < phase.max_iter:
+                taken = phase.optimizer.advance(Y, step, 1 if run.callback is not None else phase.steps_left(step))
+                step, done = step + taken, done + taken
                 measured = f", {phase.measure} {objectives[-1]:.4f}" if phase.measure else ""
                 stopping = not run.step(done, total, phase.name + measured)
-                last_step = step + 1 == phase.max_iter or (phase.stop_when is not None and phase.stop_when(Y))
-                if stopping or last_step or (phase.check_every and (step + 1) % phase.check_every == 0):
+                last_step = step == phase.max_iter or (phase.stop_when is not None and phase.stop_when(Y))
+                if stopping or last_step or (phase.check_every and step % phase.check_every == 0):
                     objectives.append(phase.optimizer.objective(Y))
                     steps.append(done)
                     converged = phase.tol > 0 and last - objectives[-1] < phase.tol * abs(objectives[-1])
@@ -118,19 +123,24 @@ class Momentum:
     velocity: FloatArray | None = None
     gains: FloatArray | None = None
 
-    def advance(self, Y: FloatArray, step: int) -> None:  # noqa: ARG002
-        gradient = self.gradient(Y)
+    def state(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return velocity and gains, which change in place."""
         if self.velocity is None or self.gains is None:
             self.velocity, self.gains = np.zeros_like(Y), np.ones_like(Y)
-        ascent = self.velocity * gradient
+        return self.velocity, self.gains
+
+    def advance(self, Y: FloatArray, step: int, limit: int) -> int:  # noqa: ARG002
+        gradient, (velocity, gains) = self.gradient(Y), self.state(Y)
+        ascent = velocity * gradient
         if self.restart == "per_point":
-            self.velocity[ascent.sum(axis=1) > 0] *= 0.5
+            velocity[ascent.sum(axis=1) > 0] *= 0.5
         elif ascent.sum() > 0:
-            self.velocity[:] = ascent[:] = 0.0
-        np.maximum(np.where(ascent < 0, self.gains + 0.2, self.gains * 0.8), MIN_GAIN, out=self.gains)
-        _accelerate(self.velocity, self.learning_rate * self.gains * gradient, self.momentum, self.max_move)
-        Y += self.velocity
+            velocity[:] = ascent[:] = 0.0
+        np.maximum(np.where(ascent < 0, gains + 0.2, gains * 0.8), MIN_GAIN, out=gains)
+        _accelerate(velocity, self.learning_rate * gains * gradient, self.momentum, self.max_move)
+        Y += velocity
         Y -= Y.mean(axis=0)
+        return 1
 
 
 # Points are renumbered so that neighbors are near in memory: a pass over all edges is bound by memory access.

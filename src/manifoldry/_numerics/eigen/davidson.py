@@ -192,7 +192,7 @@ class ChebyshevInverse:
 
     right_factor: Any  # None, or R with H = R'R
     matrix: Any  # H, or R'
-    order: IntArray
+    order: IntArray | slice
     upper: float
     degree: int
     run: Run

@@ -118,8 +118,6 @@ class LocalInverse:
         return self._rule(Y, run)
 
 
-MAX_SECONDS = 1800.0
-"""Estimated seconds from which a program needs a callback: 3,500 kept distances take 9 s, 7,000 take 68 s."""
 MAX_LOST_LENGTH = 1e-3
 """Largest loss of a squared relative length with the dropped dimensions: a tenth of the default slack."""
 DUPLICATES_APART = "duplicates taken as a thousandth of the median distance apart"
@@ -129,17 +127,6 @@ def distances_fit(sample: NeighborhoodData, pairs: PairDistances, method: Any) -
     """Return whether points with these distances are known: rows without duplicates that were separated."""
     of_rows = sample.X is not None and method.metric == "euclidean"
     return bool(of_rows and sample.graph.lengths.min() >= pairs.lengths.min())
-
-
-def check_duration(method: str, n_points: int, seconds: float, callback: Any) -> None:
-    """Raise an error for a program of more than half an hour, unless a callback can stop it."""
-    if seconds > MAX_SECONDS and callback is None:
-        hours = seconds / 3600
-        raise ValueError(
-            f"{method} of {n_points:,} points would take about {hours:.2g} hours: use LandmarkMVU, FastMVU or IPA, or "
-            "fit a sample and transform the rest. A time limit also allows the fit, which then ends with the layout "
-            "reached: callback=lambda progress: progress.seconds > 3600."
-        )
 
 
 def check_pair_count(method: str, pairs: PairDistances) -> None:

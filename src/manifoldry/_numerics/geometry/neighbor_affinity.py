@@ -197,24 +197,34 @@ def fuzzy_simplicial_set(
     if (inside[1:] & (np.diff(graph.lengths) < 0)).any():  # lists that are not in ascending order
         graph = NeighborGraph.from_sparse(graph.to_sparse())
     values = membership_strengths(graph.indptr, graph.lengths, run, local_connectivity)[0]
-    # The union has up to twice as many entries; clusterings of other libraries need 32-bit row ends.
-    index = np.int32 if 2 * graph.n_edges < 2**31 else np.int64
+    index = np.int32 if graph.n_edges < 2**31 else np.int64
     rows = values, graph.indices.astype(index), graph.indptr.astype(index)
-    return fuzzy_union(csr_array(rows, shape=(graph.n_points,) * 2), set_op_mix_ratio)
+    return fuzzy_union(csr_array(rows, shape=(graph.n_points,) * 2), run, set_op_mix_ratio)
 
 
-def fuzzy_union(A: csr_array, mix: float = 1.0) -> csr_array:
+def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
     r"""Return :math:`m (A + A^T - A \circ A^T) + (1 - m) A \circ A^T`: the fuzzy union, intersection, or a mixture."""
-    T = A.T.tocsr()
-    both = A.multiply(T)
-    union = (A + T) - both if mix == 1.0 else mix * (A + T) + (1.0 - 2.0 * mix) * both
-    union = csr_array(union, dtype=A.dtype)
-    union.eliminate_zeros()
-    union.sort_indices()
-    return union
+    from manifoldry._numerics.kernels.fuzzy import pack_rows, union_rows
+
+    n, T = A.shape[0], A.T.tocsr()
+    lists, reverse = (
+        (M.indptr.astype(np.int64), M.indices.astype(np.int32, copy=False), M.data.astype(np.float32, copy=False))
+        for M in (A, T)
+    )
+    ends = np.zeros(n + 1, dtype=np.int64)
+    loose = np.empty(A.nnz + T.nnz, dtype=np.int32), np.empty(A.nnz + T.nnz, dtype=np.float32)
+    factors = np.float32(mix), np.float32(1.0 - 2.0 * mix)
+    rows = run.shares(n, LISTS_PER_TASK)
+    run.map(lambda lo, hi: union_rows(*lists, *reverse, *factors, ends, *loose, lo, hi), rows)
+    np.cumsum(ends, out=ends)
+    packed = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
+    run.map(lambda lo, hi: pack_rows(ends, *loose, lists[0], reverse[0], *packed, lo, hi), rows)
+    # Clusterings of other libraries need 32-bit row ends.
+    index = np.int32 if ends[-1] < 2**31 else np.int64
+    return csr_array((packed[1], packed[0].astype(index, copy=False), ends.astype(index)), shape=A.shape)
 
 
-def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: float) -> csr_array:
+def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: float, run: Run) -> csr_array:
     """Return a fuzzy set weakened between different labels; with a ``weight`` of 1 only these count (mcinnes2018)."""
     rows = np.repeat(np.arange(fuzzy.shape[0]), np.diff(fuzzy.indptr))
     columns = fuzzy.indices
@@ -222,7 +232,8 @@ def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: floa
     different = ~unknown & (labels[rows] != labels[columns])
     far = LABEL_DISTANCE / (1.0 - weight) if weight < 1.0 else MAX_LABEL_DISTANCE
     factor = np.where(unknown, np.exp(-UNKNOWN_DISTANCE), np.where(different, np.exp(-far), 1.0))
-    return _reset_local_connectivity(csr_array((fuzzy.data * factor, columns, fuzzy.indptr), shape=fuzzy.shape))
+    weakened = csr_array((fuzzy.data * factor, columns, fuzzy.indptr), shape=fuzzy.shape)
+    return _reset_local_connectivity(weakened, run)
 
 
 def intersect_targets(
@@ -248,9 +259,8 @@ def intersect_targets(
         intersection = strengths * target_strengths ** (weight / (1.0 - weight))
     else:
         intersection = strengths ** ((1.0 - weight) / weight) * target_strengths
-    return _reset_local_connectivity(
-        csr_array((intersection.astype(np.float32), columns, pattern.indptr), shape=fuzzy.shape)
-    )
+    both = csr_array((intersection.astype(np.float32), columns, pattern.indptr), shape=fuzzy.shape)
+    return _reset_local_connectivity(both, run)
 
 
 def _values(matrix: csr_array, rows: Array, columns: Array, absent: float) -> FloatArray:
@@ -259,11 +269,11 @@ def _values(matrix: csr_array, rows: Array, columns: Array, absent: float) -> Fl
     return np.where(values > 0, values, absent)
 
 
-def _reset_local_connectivity(fuzzy: csr_array) -> csr_array:
+def _reset_local_connectivity(fuzzy: csr_array, run: Run) -> csr_array:
     """Return the union after each point's strongest membership is set to 1."""
     strongest = np.asarray(fuzzy.max(axis=1).todense(), dtype=np.float64).reshape(-1)
     scale = np.divide(1.0, strongest, out=np.zeros_like(strongest), where=strongest > 0)
-    return fuzzy_union(csr_array(diags_array(scale) @ fuzzy, dtype=np.float32))
+    return fuzzy_union(csr_array(diags_array(scale) @ fuzzy, dtype=np.float32), run)
 
 
 def find_ab_params(min_dist: float, spread: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Membership strengths of each point's neighbors: the rows of a fuzzy simplicial set."""
+"""The rows of a fuzzy simplicial set: membership strengths of each point's neighbors, and their fuzzy union."""
 
 from __future__ import annotations
 
@@ -66,3 +66,52 @@ def membership_rows(indptr, lengths, local_connectivity, min_share, mean_length,
             beyond = lengths[e] - offset
             strength[e] = 1.0 if beyond <= 0.0 or width == 0.0 else np.exp(-beyond / width)
         rho[i], sigma[i] = offset, width
+
+
+_LISTS = "int64[::1], int32[::1], float32[::1]"
+
+
+@kernel(f"void({_LISTS}, {_LISTS}, float32, float32, {_LISTS}, int64, int64)")
+def union_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, values, to, sources, reverse, either, both, counts, columns, union, lo, hi
+):
+    """Merge rows lo..hi of A and of its transpose: write ``either * (a + t) + both * (a * t)`` by ascending columns.
+
+    The columns of A may have any order, those of the transpose ascend. Row i is written from ``indptr[i] + to[i]`` on,
+    and its number of entries, without zeros, to ``counts[i + 1]``.
+    """
+    for i in range(lo, hi):
+        first = indptr[i] + to[i]
+        e, f, end, last = first + to[i + 1] - to[i], to[i], indptr[i + 1] + to[i + 1], to[i + 1]
+        # The row of A is sorted at the end of the room for both, from where the merge does not overwrite it too early.
+        for k in range(indptr[i], indptr[i + 1]):
+            j = e + k - indptr[i]
+            while j > e and columns[j - 1] > indices[k]:
+                columns[j], union[j] = columns[j - 1], union[j - 1]
+                j -= 1
+            columns[j], union[j] = indices[k], values[k]
+        at = first
+        while e < end or f < last:
+            a, t, column = np.float32(0.0), np.float32(0.0), np.int32(0)
+            in_a = e < end and (f == last or columns[e] <= sources[f])
+            in_t = f < last and (e == end or sources[f] <= columns[e])
+            if in_a:
+                a, column = union[e], columns[e]
+                e += 1
+            if in_t:
+                t, column = reverse[f], sources[f]
+                f += 1
+            value = either * (a + t) + both * (a * t)
+            if value != 0:
+                columns[at], union[at] = column, value
+                at += 1
+        counts[i + 1] = at - first
+
+
+@kernel(f"void({_LISTS}, int64[::1], int64[::1], int32[::1], float32[::1], int64, int64)")
+def pack_rows(ends, columns, union, indptr, to, packed_columns, packed, lo, hi):  # type: ignore[no-untyped-def]
+    """Copy rows lo..hi of `union_rows` to where they belong without gaps."""
+    for i in range(lo, hi):
+        first = indptr[i] + to[i]
+        for e in range(ends[i + 1] - ends[i]):
+            packed_columns[ends[i] + e], packed[ends[i] + e] = columns[first + e], union[first + e]

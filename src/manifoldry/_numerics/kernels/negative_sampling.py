@@ -12,6 +12,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from manifoldry._core.team import TICKETS
+
 LINES_PER_OCTAVE_BITS = 7
 MIN_OCTAVE, MAX_OCTAVE = -26, 16  # octaves of squared distance that the tables cover; others are clipped to them
 DROPPED_BITS = 23 - LINES_PER_OCTAVE_BITS
@@ -24,11 +26,13 @@ ZERO = np.float32(0.0)
 U32, U64 = np.uint32, np.uint64
 
 EDGES = "int64[::1], int32[::1], uint32[::1]"
-SAMPLING = "UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64"
 LAYOUTS = "float32[:, ::1], float32[:, ::1]"
-"""Signatures of the sweeps: symmetric edges in rows, tables and random numbers, layouts before and after."""
+TABLES = "UniTuple(float32[:, ::1], 2)"
+SWEEPS = f"void({TICKETS}, {EDGES}, {LAYOUTS}, {TABLES}, int64, float32[::1], uint32, uint64[::1], int64)"
+"""Signatures: symmetric edges in rows, two layouts, tables of the gradients, and many sweeps."""
 
 inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
+compiled = nb.njit(nogil=True, fastmath={"contract"})
 
 
 def knots():  # type: ignore[no-untyped-def]
@@ -79,16 +83,22 @@ def next_state(h):  # type: ignore[no-untyped-def]
 
 @inlined
 def sample_edges(indices, rates, begin, end, sweep, bits, sampled):  # type: ignore[no-untyped-def]
-    """List the other ends of the edges begin..end that this sweep samples, in a random rotation; return how many."""
-    middle = begin + np.int64(((bits >> U64(32)) * U64(end - begin)) >> U64(32))
-    count = U64(0)
-    for e in range(U64(middle), U64(end)):
+    """List the other ends of the edges begin..end that this sweep samples; return how many, and a random first one."""
+    middle = U64(begin) + (((bits >> U64(32)) * U64(end - begin)) >> U64(32))
+    count, first = U64(0), U64(0)
+    for e in range(U64(begin), U64(end)):
         sampled[count] = indices[e]
-        count += U64(U32(rates[e] * sweep) < rates[e])
-    for e in range(U64(begin), U64(middle)):
-        sampled[count] = indices[e]
-        count += U64(U32(rates[e] * sweep) < rates[e])
-    return count
+        due = U64(U32(rates[e] * sweep) < rates[e])
+        count += due
+        first += due if e < middle else U64(0)
+    return count, first
+
+
+@inlined
+def in_turn(sample, first, count):  # type: ignore[no-untyped-def]
+    """Return the place in the list of a sample, when they are taken in turn from the first one on."""
+    place = U64(sample) + first
+    return place - count if place >= count else place
 
 
 @inlined

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from manifoldry._core.kernel import kernel
+from manifoldry._core.team import draw, finish, ready
 from manifoldry._numerics.kernels import negative_sampling as sampling
-from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SAMPLING, U32, U64, ZERO
+from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SWEEPS, TABLES, U32, U64, ZERO
 
 
 @sampling.inlined
-def _move(position, Y, tables, sampled, count, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
+def _move(position, Y, tables, samples, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
     """Move ``position``, of any dimension, along its sampled edges and away from its negative samples."""
     attraction, repulsion = tables
     gap, total = work
+    sampled, count, first = samples
     n_dims = len(position)
     for v in range(count):
-        j = sampled[v]
+        j = sampled[sampling.in_turn(v, first, count)]
         square = ZERO
         for c in range(n_dims):
             gap[c] = Y[j, c] - position[c]
@@ -40,7 +42,7 @@ def _move(position, Y, tables, sampled, count, self_index, h, n_negative, step, 
             position[c] += step * total[c]
 
 
-@kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
+@sampling.compiled
 def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """Write into ``moved`` the rows lo..hi of ``Y`` after one sweep; ``rates`` are sampling rates in units of 2^-32."""
     max_degree = 0
@@ -50,13 +52,34 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep,
     work = np.empty((2, Y.shape[1]), dtype=np.float32)
     for i in range(lo, hi):
         bits = sampling.mix(seed ^ U64(i))
-        count = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
+        count, first = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
+        samples = sampled, count, first
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
-        _move(moved[i], Y, tables, sampled, count, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
+        _move(moved[i], Y, tables, samples, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
 
 
-@kernel(f"void({EDGES}, {LAYOUTS}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)")
+@kernel(SWEEPS, fastmath={"contract"})
+def sweep_all(  # type: ignore[no-untyped-def]
+    tickets, indptr, indices, rates, Y, other, tables, n_negative, steps, sweep, seeds, n_rows
+):
+    """Move all rows of ``Y`` in one sweep per step, from ``Y`` to ``other`` and back in turn.
+
+    Threads share blocks of ``n_rows`` by ``tickets``; a sweep begins when the one before is complete.
+    """
+    n_blocks = -(-len(Y) // n_rows)
+    while True:
+        t, block = divmod(draw(tickets), n_blocks)
+        if t >= len(steps) or not ready(tickets, t * n_blocks):
+            return
+        before, after = (Y, other) if t % 2 == 0 else (other, Y)
+        lo, hi = block * n_rows, min((block + 1) * n_rows, len(Y))
+        edges = indptr, indices, rates
+        move_rows(*edges, before, after, tables, n_negative, steps[t], U32(sweep + U32(t)), seeds[t], lo, hi)
+        finish(tickets)
+
+
+@kernel(f"void({EDGES}, {LAYOUTS}, {TABLES}, int64, float32, uint32, uint64[::1], int64, int64)")
 def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
     """Move the new points lo..hi among the fitted ``Y``, one sweep per seed, the same for any index."""
     max_degree = 0
@@ -68,7 +91,18 @@ def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, s
     for i in range(lo, hi):
         for t in range(len(seeds)):
             bits = sampling.mix(seeds[t])
-            count = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], U32(sweep + U32(t)), bits, sampled)
+            number = U32(sweep + U32(t))
+            count, first = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], number, bits, sampled)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
             state = U32(bits) | U32(1)
-            _move(positions[i], Y, tables, sampled, count, no_index, state, n_negative, length, (work[0], work[1]))
+            _move(
+                positions[i],
+                Y,
+                tables,
+                (sampled, count, first),
+                no_index,
+                state,
+                n_negative,
+                length,
+                (work[0], work[1]),
+            )

@@ -1,12 +1,13 @@
-"""One sweep of UMAP's stochastic descent over a layout in the plane."""
+"""Sweeps of UMAP's stochastic descent over a layout in the plane."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from manifoldry._core.kernel import kernel
+from manifoldry._core.team import draw, finish, ready
 from manifoldry._numerics.kernels import negative_sampling as sampling
-from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SAMPLING, U32, U64, ZERO
+from manifoldry._numerics.kernels.negative_sampling import SWEEPS, U32, U64, ZERO
 
 
 @sampling.inlined
@@ -32,7 +33,7 @@ def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[
     return x + step * sum_x, y + step * sum_y, h
 
 
-@kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
+@sampling.compiled
 def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """As `move_rows` in the plane, with four rows interleaved to hide memory latency."""
     attraction, repulsion = tables
@@ -45,10 +46,10 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
         # Beyond the end the last row is repeated, with the same result.
         a, b, c, d = U64(i), U64(min(i + 1, hi - 1)), U64(min(i + 2, hi - 1)), U64(min(i + 3, hi - 1))
         g, h, k, m = sampling.mix(seed ^ a), sampling.mix(seed ^ b), sampling.mix(seed ^ c), sampling.mix(seed ^ d)
-        n_a = sampling.sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)
-        n_b = sampling.sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
-        n_c = sampling.sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
-        n_d = sampling.sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
+        n_a, first_a = sampling.sample_edges(indices, rates, indptr[a], indptr[a + U64(1)], sweep, g, to_a)
+        n_b, first_b = sampling.sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
+        n_c, first_c = sampling.sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
+        n_d, first_d = sampling.sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
         state_a, state_b, state_c, state_d = U32(g) | U32(1), U32(h) | U32(1), U32(k) | U32(1), U32(m) | U32(1)
         xa, ya, xb, yb = Y[a, 0], Y[a, 1], Y[b, 0], Y[b, 1]
         xc, yc, xd, yd = Y[c, 0], Y[c, 1], Y[d, 0], Y[d, 1]
@@ -56,13 +57,30 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
             n_samples = sampling.n_negative_samples(n_negative, v)
             step_a, step_b = step if v < n_a else ZERO, step if v < n_b else ZERO
             step_c, step_d = step if v < n_c else ZERO, step if v < n_d else ZERO
-            xa, ya = _attract(Y, attraction, xa, ya, to_a[v], step_a)
-            xb, yb = _attract(Y, attraction, xb, yb, to_b[v], step_b)
-            xc, yc = _attract(Y, attraction, xc, yc, to_c[v], step_c)
-            xd, yd = _attract(Y, attraction, xd, yd, to_d[v], step_d)
+            xa, ya = _attract(Y, attraction, xa, ya, to_a[sampling.in_turn(v, first_a, n_a)], step_a)
+            xb, yb = _attract(Y, attraction, xb, yb, to_b[sampling.in_turn(v, first_b, n_b)], step_b)
+            xc, yc = _attract(Y, attraction, xc, yc, to_c[sampling.in_turn(v, first_c, n_c)], step_c)
+            xd, yd = _attract(Y, attraction, xd, yd, to_d[sampling.in_turn(v, first_d, n_d)], step_d)
             xa, ya, state_a = _repel(Y, repulsion, xa, ya, U32(a), state_a, n_samples, step_a)
             xb, yb, state_b = _repel(Y, repulsion, xb, yb, U32(b), state_b, n_samples, step_b)
             xc, yc, state_c = _repel(Y, repulsion, xc, yc, U32(c), state_c, n_samples, step_c)
             xd, yd, state_d = _repel(Y, repulsion, xd, yd, U32(d), state_d, n_samples, step_d)
         moved[a, 0], moved[a, 1], moved[b, 0], moved[b, 1] = xa, ya, xb, yb
         moved[c, 0], moved[c, 1], moved[d, 0], moved[d, 1] = xc, yc, xd, yd
+
+
+@kernel(SWEEPS, fastmath={"contract"})
+def sweep_2d(  # type: ignore[no-untyped-def]
+    tickets, indptr, indices, rates, Y, other, tables, n_negative, steps, sweep, seeds, n_rows
+):
+    """As `sweep_all` in the plane."""
+    n_blocks = -(-len(Y) // n_rows)
+    while True:
+        t, block = divmod(draw(tickets), n_blocks)
+        if t >= len(steps) or not ready(tickets, t * n_blocks):
+            return
+        before, after = (Y, other) if t % 2 == 0 else (other, Y)
+        lo, hi = block * n_rows, min((block + 1) * n_rows, len(Y))
+        edges = indptr, indices, rates
+        move_rows_2d(*edges, before, after, tables, n_negative, steps[t], U32(sweep + U32(t)), seeds[t], lo, hi)
+        finish(tickets)

@@ -14,7 +14,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.extension.local import LocalInverse, LocalReconstruction, forward
 from manifoldry._numerics.geometry.principal import n_principal, principal_directions
-from manifoldry._numerics.patches.cover import Membership, entries_by_patch
+from manifoldry._numerics.patches.cover import MAX_CACHED_ENTRIES, Membership, entries_by_patch
 from manifoldry._numerics.scaling import classical_scaling
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import bridge, symmetrize
@@ -165,66 +165,95 @@ def fit_curved_charts(
     second_forms = np.zeros((n_patches, width, width, d if curved else 0))
     spread, residuals = np.zeros((n_patches, min(d, 2 * width + 1))), np.zeros(n_patches)
 
-    def work(patch: int, entries: IntArray) -> None:
-        points = members.points[entries]
-        rows = np.asarray(X[points[:: max(1, len(points) // max_points)]], dtype=float)
-        means[patch] = rows.mean(axis=0)
-        centered = rows - means[patch]
+    def work(patches: IntArray, points: list[IntArray]) -> None:
+        rows, mask = _padded_rows(X, points)
+        counts = mask.sum(axis=1)
+        means[patches] = rows.sum(axis=1) / counts
+        centered = (rows - means[patches, None]) * mask
         values, directions = principal_directions(centered)
-        variances = values / len(rows)
-        size = sizes[patch] = n_principal(variances, float(variances.sum()), width, share)
-        spread[patch, : len(variances)] = variances[: 2 * width + 1]
-        frame = directions[:, :size]
-        residual = centered - (centered @ frame) @ frame.T
-        fit = _fit_second_form(centered, frame) if curved and size else None
-        if fit is not None:
-            frame, offsets[patch], second_forms[patch, :size, :size], residual = fit
-        frames[patch, :, :size] = frame
-        inside = np.square(centered @ frame).sum()
-        residuals[patch] = np.sqrt(np.square(residual).sum() / inside) if inside > 0 else 0.0
+        variances = values / counts
+        sizes[patches] = [n_principal(one, float(one.sum()), width, share) for one in variances]
+        spread[patches, : variances.shape[1]] = variances[:, : 2 * width + 1]
+        for size in np.unique(sizes[patches]):
+            chosen = sizes[patches] == size
+            group, mine = patches[chosen], centered[chosen]
+            frame = np.ascontiguousarray(directions[chosen, :, :size])
+            residual = mine - (mine @ frame) @ frame.swapaxes(1, 2)
+            if curved and size:
+                bent, fit = _fit_second_forms(mine, mask[chosen], frame)
+                frame[bent], offsets[group[bent]], second_forms[group[bent], :size, :size], residual[bent] = fit
+            frames[group, :, :size] = frame
+            inside = np.square(mine @ frame).sum(axis=(1, 2))
+            residuals[group] = np.sqrt(np.square(residual).sum(axis=(1, 2)) / np.where(inside > 0, inside, np.inf))
 
-    run.map(work, entries_by_patch(members.patches, n_patches), blas=True)
+    groups = [(patch, members.points[entries]) for patch, entries in entries_by_patch(members.patches, n_patches)]
+    chosen = [(patch, points[:: max(1, len(points) // max_points)]) for patch, points in groups]
+    run.map(work, _stacks_of_patches(chosen, d), blas=True)
     return CurvedCharts(means, frames, sizes, second_forms, offsets, spread, residuals)
 
 
-def _fit_second_form(
-    centered: FloatArray, frame: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
-    """Return tangent frame, offset, second form and residuals of a quadratic surface; None if it is not significant."""
-    n, size = len(centered), frame.shape[1]
+def _stacks_of_patches(patches: list[tuple[int, IntArray]], n_columns: int) -> list[tuple[IntArray, list[IntArray]]]:
+    """Return numbers and points of patches in stacks of similar numbers of points, which the cache of a core holds."""
+    stacks: list[tuple[list[int], list[IntArray]]] = []
+    for patch, points in sorted(patches, key=lambda item: -len(item[1])):
+        longest = len(stacks[-1][1][0]) if stacks else 0
+        if not stacks or (len(stacks[-1][0]) + 1) * longest * n_columns > MAX_CACHED_ENTRIES:
+            stacks.append(([], []))
+        stacks[-1][0].append(patch)
+        stacks[-1][1].append(points)
+    return [(np.array(numbers), points) for numbers, points in stacks]
+
+
+def _padded_rows(X: Array, points: list[IntArray]) -> tuple[FloatArray, FloatArray]:
+    """Return the rows (s, m, d) at lists of points, the longest first, zeros below, and where they are (s, m, 1)."""
+    rows, mask = np.zeros((len(points), len(points[0]), X.shape[1])), np.zeros((len(points), len(points[0]), 1))
+    for number, mine in enumerate(points):
+        rows[number, : len(mine)], mask[number, : len(mine)] = X[mine], 1.0
+    return rows, mask
+
+
+def _fit_second_forms(
+    centered: FloatArray, mask: FloatArray, frames: FloatArray
+) -> tuple[IntArray, tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
+    """Return which patches are significantly curved, and their tangent frames, offsets, second forms and residuals."""
+    size, counts = frames.shape[2], mask.sum(axis=(1, 2))
     k, m = np.triu_indices(size)
     unknowns = 1 + size + len(k)
-    scale = np.sqrt(np.square(centered).mean()) if n else 0.0
-    if n < 2 * unknowns or scale == 0:
-        return None
     # At unit scale: the columns 1, u and u u of the design scale differently, and small ones would be lost.
-    centered = centered / scale
+    scale = np.sqrt(np.square(centered).sum(axis=(1, 2)) / (counts * centered.shape[2]))
+    bent = np.flatnonzero((counts >= 2 * unknowns) & (scale > 0))
 
-    def local_terms(frame: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        u = centered @ frame
-        return u, centered - u @ frame.T, u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
+    def local_terms(frames: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        unit = centered[bent] / scale[bent, None, None]
+        u = unit @ frames
+        return u, unit - u @ frames.swapaxes(1, 2), u[:, :, k] * u[:, :, m] * np.where(k == m, 0.5, 1.0)
 
+    frames = frames[bent]
+    noise = gain = np.empty(len(bent))
     for _ in range(2):
-        u, normal, squares = local_terms(frame)
-        design = np.column_stack([np.ones(n), u, squares])
-        solution = np.linalg.lstsq(design, normal, rcond=None)[0]
-        residual = normal - design @ solution
-        noise = np.square(residual).sum() / (n - unknowns)
-        linear = design[:, : 1 + size]
-        linear_residual = normal - linear @ np.linalg.lstsq(linear, normal, rcond=None)[0]
-        gain = (np.square(linear_residual).sum() - np.square(residual).sum()) / len(k)
-        if gain <= MIN_F_RATIO * noise:
-            return None
+        u, normal, squares = local_terms(frames)
+        solution, gains, residual = _least_squares(np.concatenate([mask[bent], u, squares], axis=2), normal)
+        noise = np.square(residual).sum(axis=(1, 2)) / (counts[bent] - unknowns)
+        gain = gains[:, 1 + size :].sum(axis=1) / len(k)
+        significant = gain > MIN_F_RATIO * noise
+        bent, noise, gain = bent[significant], noise[significant], gain[significant]
         # Turn to the tangent plane at the mean, which the principal directions of an asymmetric patch do not span.
-        frame = np.linalg.qr(frame + solution[1 : 1 + size].T)[0]
-    _, normal, squares = local_terms(frame)
-    design = np.column_stack([np.ones(n), squares])
-    solution = np.linalg.lstsq(design, normal, rcond=None)[0]
+        frames = np.linalg.qr(frames[significant] + solution[significant, 1 : 1 + size].swapaxes(1, 2))[0]
+    _, normal, squares = local_terms(frames)
+    solution, _, residual = _least_squares(np.concatenate([mask[bent], squares], axis=2), normal)
     # Noise adds to the squares of the fitted coefficients: shrink them by its expected share.
-    shrinkage = np.sqrt(1 - noise / gain)
-    second_form = np.zeros((size, size, centered.shape[1]))
-    second_form[k, m] = second_form[m, k] = shrinkage * solution[1:] / scale
-    return frame, scale * solution[0], second_form, scale * (normal - design @ solution)
+    shrinkage, unit = np.sqrt(1 - noise / gain)[:, None, None], scale[bent, None, None]
+    second_forms = np.zeros((len(bent), size, size, centered.shape[2]))
+    second_forms[:, k, m] = second_forms[:, m, k] = shrinkage * solution[:, 1:] / unit
+    return bent, (frames, unit[:, 0] * solution[:, 0], second_forms, unit * residual)
+
+
+def _least_squares(design: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return solutions of least norm, how much each column reduces the squares beyond those before, and residuals."""
+    Q, R = np.linalg.qr(design)
+    parts = Q.swapaxes(1, 2) @ values
+    solution = np.linalg.pinv(R, rcond=np.finfo(float).eps * design.shape[1]) @ parts
+    return solution, np.square(parts).sum(axis=2), values - design @ solution
 
 
 MAX_LAYOUT_POINTS = 400  # points of a patch that are embedded; the others are reconstructed from neighbors among them

@@ -16,7 +16,10 @@ from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES
 from manifoldry.graph._operations import label_components, local_scale
 from manifoldry.graph._search import NeighborIndex
 
-MAX_TREE_COLUMNS = 8  # columns up to which centers are searched by a k-d tree; beyond, all distances are computed
+MAX_STEP_COLUMNS = 8
+"""Columns up to which distances to other centers follow from the steps to these; beyond, products give them."""
+MIN_TREE_CENTERS = 300  # centers of few columns from which a k-d tree is faster than the distances to all of them
+MAX_CACHED_ENTRIES = 65_536  # distances computed at a time, which the cache of a core holds
 
 
 @dataclass(frozen=True)
@@ -99,25 +102,26 @@ class VoronoiCover:
 
     def members(self, X: Array, run: Run) -> Membership:
         """Return the patches of the rows of X."""
-        wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= MAX_TREE_COLUMNS else 1) + self.n_patches
+        by_steps = X.shape[1] <= MAX_STEP_COLUMNS
+        wide = self.neighbors.shape[1] * (X.shape[1] if by_steps else 1) + self.n_patches
         blocks = run.ranges(len(X), max(1, MAX_STACK_ENTRIES // wide))
-        tree = cKDTree(self.centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
-        steps = None if tree is None else self.centers[self.neighbors] - self.centers[:, None]
-        reach = self.overlap * self._spacing()
+        steps = self.centers[self.neighbors] - self.centers[:, None] if by_steps else None
+        reach = self.reach
 
         def work(lo: int, hi: int) -> Membership:
             rows = np.asarray(X[lo:hi], dtype=float)
-            nearest, excess = self._by_products(rows) if steps is None else self._by_tree(rows, tree, steps)
+            nearest, excess = self._by_products(rows) if steps is None else self._by_steps(rows, steps)
             return self._weighted(nearest, excess, reach)
 
         return Membership.joined(run.map(work, blocks, blas=True))
 
-    def _spacing(self) -> FloatArray:
-        """Return the mean squared distance of each center to its neighbors."""
+    @property
+    def reach(self) -> FloatArray:
+        """How much larger the squared distance to a center may be than the least: a share of that to its neighbors."""
         squares = np.square(self.centers[self.neighbors] - self.centers[:, None]).sum(axis=2)
         count = (self.neighbors != np.arange(self.n_patches)[:, None]).sum(axis=1)
         mean = squares.sum(axis=1) / np.maximum(count, 1)
-        return np.where(mean > 0, mean, 1.0)
+        return self.overlap * np.where(mean > 0, mean, 1.0)
 
     def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the nearest center of each row, and how much larger squared distances to its neighbors are."""
@@ -128,12 +132,12 @@ class VoronoiCover:
         )
         return nearest, excess
 
-    def _by_tree(self, X: FloatArray, tree: Any, steps: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _by_steps(self, X: FloatArray, steps: FloatArray) -> tuple[IntArray, FloatArray]:
         r"""Return the same for few columns, by the ``steps`` s (c, w, d) from every center to its neighbors.
 
         With the offset a from the nearest center it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
         """
-        nearest = tree.query(X)[1]
+        nearest = nearest_center(X, self.centers, Run(0, 1))
         offsets = X - self.centers[nearest]
         excess = np.square(steps).sum(axis=2)[nearest]
         for column in range(X.shape[1]):
@@ -230,15 +234,20 @@ def cells_around(X: Array, graph: NeighborGraph, centers: FloatArray, run: Run) 
 
 def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
     """Return the index of the center nearest to each row."""
-    tree = cKDTree(centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
-    squares = np.square(centers).sum(axis=1)
+    n_rows = max(1, MAX_CACHED_ENTRIES // len(centers))
+    grain = max(n_rows, MAX_STACK_ENTRIES // len(centers))
+    if len(centers) >= MIN_TREE_CENTERS and X.shape[1] <= MAX_STEP_COLUMNS:
+        tree = cKDTree(centers)
+        found = run.map(lambda lo, hi: tree.query(X[lo:hi])[1], run.ranges(len(X), grain))
+        return np.concatenate(found).astype(np.int64, copy=False)
+    squares, turned = np.square(centers).sum(axis=1), -2 * centers.T
 
     def work(lo: int, hi: int) -> IntArray:
-        if tree is not None:
-            return np.asarray(tree.query(X[lo:hi])[1], dtype=np.int64)
-        return np.argmin(squares - 2 * (X[lo:hi] @ centers.T), axis=1)
+        # Without |x|^2, the same for all centers.
+        blocks = [slice(a, min(a + n_rows, hi)) for a in range(lo, hi, n_rows)]
+        return np.concatenate([np.argmin(X[block] @ turned + squares, axis=1) for block in blocks])
 
-    return np.concatenate(run.map(work, run.ranges(len(X), max(1, MAX_STACK_ENTRIES // len(centers))), blas=True))
+    return np.concatenate(run.map(work, run.ranges(len(X), grain), blas=True))
 
 
 def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> FloatArray:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations_with_replacement, permutations
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +18,15 @@ from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph, 
 from manifoldry._numerics.extension.components import padded, side_by_side
 from manifoldry._numerics.geometry.neighborhoods import dense
 from manifoldry._numerics.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, build_atlas, voronoi_atlas
-from manifoldry._numerics.patches.charts import Charts
-from manifoldry._numerics.patches.cover import Cover, Membership, VoronoiCover, padded_lists
+from manifoldry._numerics.patches.charts import Charts, CurvedCharts
+from manifoldry._numerics.patches.cover import (
+    MAX_STEP_COLUMNS,
+    Cover,
+    Membership,
+    VoronoiCover,
+    nearest_center,
+    padded_lists,
+)
 from manifoldry._numerics.patches.overlaps import (
     AlignedPatches,
     Overlaps,
@@ -233,8 +244,87 @@ def _most_trusted(rows: FloatArray, layouts: list[PatchLayout], run: Run, gain: 
     return layouts[most_trustworthy(rows, [layout.unfolded.coordinates for layout in layouts], run, gain=gain)]
 
 
-ChartedRows = tuple[Membership, FloatArray]
-"""The patches of some rows, and the coordinates (M, r) of the entries in their charts."""
+MIN_COMPILED_ROWS = 300_000
+"""Fewest rows for compiled loops: they save half a microsecond a row, and take a quarter of a second to load."""
+
+
+@dataclass(frozen=True)
+class PatchLoops:
+    """Voronoi cells and curved charts as the compiled loops read them; both loops need the cell of each row."""
+
+    centers: FloatArray
+    arrays: tuple[tuple[Any, ...], tuple[Any, ...]]  # of the cells and of the charts
+    pairs: IntArray  # the overlap of two patches of a cell, by their places in its list (c, w + 1, w + 1)
+    keys: IntArray  # first * c + second of each overlap
+    width: int
+
+    @staticmethod
+    def exist_for(cover: Cover, charts: Charts) -> bool:
+        """Return whether there are loops for such patches; rows of many columns are left to BLAS."""
+        cells = isinstance(cover, VoronoiCover) and isinstance(charts, CurvedCharts)
+        return cells and charts.means.shape[1] <= MAX_STEP_COLUMNS
+
+    @classmethod
+    def of(cls, cover: Cover, charts: Charts) -> PatchLoops:
+        """Return the tables of a cover and its charts, for which loops `exist_for`."""
+        cover, charts, c = cast(VoronoiCover, cover), cast(CurvedCharts, charts), cover.n_patches
+        lists = np.column_stack([np.arange(c), cover.neighbors])
+        one, other = lists[:, :, None], lists[:, None, :]
+        keys, pairs = np.unique(np.minimum(one, other) * c + np.maximum(one, other), return_inverse=True)
+        steps = cover.centers[cover.neighbors] - cover.centers[:, None]
+        padding = cover.neighbors == np.arange(c)[:, None]
+        reach = np.where(padding, -np.inf, cover.reach[cover.neighbors])
+        cells = (cover.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, cover.even)
+        maps = (charts.means, charts.frames, *_cubic_terms(charts), charts.curved)
+        shape = (c, lists.shape[1], lists.shape[1])
+        pairs = pairs.reshape(shape).astype(np.int32)
+        return cls(cover.centers, ((cover.centers, *cells), maps), pairs, keys, charts.width)
+
+    def overlaps(self, rows: FloatArray, cells: IntArray) -> Overlaps:
+        """Return all pairs of patches that share some of the rows."""
+        from manifoldry._numerics.kernels.patch_rows import add_overlaps
+
+        E, width, c = len(self.keys), 2 * self.width, len(self.centers)
+        counts, sums, squares = np.zeros(E, dtype=np.int64), np.zeros((E, width)), np.zeros((E, width, width))
+        add_overlaps(rows, *self._by_cell(cells), *self.arrays, self.pairs, counts, sums, squares)
+        shared = counts > 0
+        keys, counts = self.keys[shared], counts[shared]
+        means, moments = sums[shared] / counts[:, None], squares[shared] / counts[:, None, None]
+        moments += np.tril(moments, -1).swapaxes(1, 2)
+        return Overlaps(keys // c, keys % c, counts, means.reshape(-1, 2, width // 2), moments)
+
+    def blend(self, rows: FloatArray, cells: IntArray, stitched: AlignedPatches) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of each row's images in its patches, and their root mean square distance from it."""
+        from manifoldry._numerics.kernels.patch_rows import blend_images
+
+        mean, disagreement = np.empty((len(rows), stitched.shifts.shape[1])), np.empty(len(rows))
+        turns = np.ascontiguousarray(stitched.frames[:, : self.width])
+        shifts = np.ascontiguousarray(stitched.shifts)
+        blend_images(rows, *self._by_cell(cells), *self.arrays, turns, shifts, stitched.components, mean, disagreement)
+        return mean, disagreement
+
+    def _by_cell(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the rows in the order of their cells, and where those of each cell begin."""
+        c = len(self.centers)
+        # numpy sorts short integers by counting.
+        order = np.argsort(cells.astype(np.min_scalar_type(c)), kind="stable")
+        return order, np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
+
+
+def _cubic_terms(charts: CurvedCharts) -> tuple[IntArray, FloatArray]:
+    """Return the products of three coordinates, by the numbers of these (t, 3), and their coefficients (c, t, r)."""
+    width = charts.width
+    terms = np.array(list(combinations_with_replacement(range(width), 3)), dtype=np.int32)
+    sixth = charts.arc_tensors / 6
+    bends = np.zeros((charts.n_patches, len(terms), width))
+    for number, term in enumerate(terms):
+        for order in set(permutations(term.tolist())):
+            bends[:, number] += sixth[(slice(None), slice(None), *order)]
+    return terms, bends
+
+
+PlaceRows = Callable[[Stitched], tuple[FloatArray, FloatArray]]
+"""From stitched patches to the coordinates of some rows, and the disagreement of their images."""
 
 
 @dataclass(frozen=True)
@@ -244,41 +334,55 @@ class ChunkOverlaps:
     cover: Cover
     charts: Charts
     origin: FloatArray | float = 0.0  # subtracted from the rows before
+    compiled: bool = False  # whether Voronoi cells and curved charts of few columns use compiled loops
+
+    @classmethod
+    def of(cls, atlas: Atlas, origin: FloatArray, n_rows: int) -> ChunkOverlaps:
+        """Return the work of a pass over ``n_rows`` rows in all, which decide whether compiling pays."""
+        compiled = n_rows >= MIN_COMPILED_ROWS and PatchLoops.exist_for(atlas.cover, atlas.charts)
+        return cls(atlas.cover, atlas.charts, origin, compiled)
+
+    @cached_property
+    def loops(self) -> PatchLoops:
+        """The compiled loops over rows."""
+        return PatchLoops.of(self.cover, self.charts)
 
     def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
-        return find_overlaps(*self.chart(rows, run), self.charts.n_patches)
+        return self.chart(rows, run)[1]
 
-    def chart(self, rows: Array, run: Run) -> ChartedRows:
-        """Return rows in the charts of their patches."""
+    def chart(self, rows: Array, run: Run) -> tuple[PlaceRows, Overlaps]:
+        """Return a function that maps these rows by stitched patches, and the overlaps."""
         rows = dense(rows) - self.origin
+        if self.compiled:
+            rows = np.ascontiguousarray(rows, dtype=np.float64)
+            cells = nearest_center(rows, self.loops.centers, run)
+            return partial(self.loops.blend, rows, cells), self.loops.overlaps(rows, cells)
         members = self.cover.members(rows, run)
-        return members, self.charts.coordinates(rows, members, run)
+        f = self.charts.coordinates(rows, members, run)
+        return partial(_blend_members, members, f), find_overlaps(members, f, self.charts.n_patches)
 
 
-def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[ChartedRows], Overlaps]:
-    """Return all points, in chunks, in the charts of an atlas about the ``origin``, and the overlaps.
+def _blend_members(members: Membership, f: FloatArray, stitched: Stitched) -> tuple[FloatArray, FloatArray]:
+    members, entries = at_home(members, stitched)
+    return blend(members, stitched.images(members.patches, f[entries]))
+
+
+def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[PlaceRows], Overlaps]:
+    """Return the functions that map the chunks of X by stitched patches, and the overlaps of all points.
 
     Chunks and the order of merging are those of chunked data, so that the overlaps are bit-identical to its.
     """
-    work = ChunkOverlaps(atlas.cover, atlas.charts, origin)
-
-    def block(lo: int, hi: int) -> tuple[ChartedRows, Overlaps]:
-        charted = work.chart(X[lo:hi], Run(run.seed, 1))
-        return charted, find_overlaps(*charted, atlas.charts.n_patches)
-
-    charted_blocks = run.map(block, run.ranges(len(X), rows_per_chunk(X.shape[1])), blas=True)
+    work = ChunkOverlaps.of(atlas, origin, len(X))
+    ranges = run.ranges(len(X), rows_per_chunk(X.shape[1]))
+    blocks = run.map(lambda lo, hi: work.chart(X[lo:hi], Run(run.seed, 1)), ranges, blas=True)
     total = TreeReduction(merged_overlaps)
-    for _, overlaps in charted_blocks:
+    for _, overlaps in blocks:
         total.add(overlaps)
-    return [charted for charted, _ in charted_blocks], total.total()
+    return [place for place, _ in blocks], total.total()
 
 
-def map_charted_points(charted: list[ChartedRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
+def map_charted_points(charted: list[PlaceRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates (n, r) of charted points, and the disagreement (n,) of their images."""
-
-    def map_chunk(members: Membership, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        members, entries = at_home(members, stitched)
-        return blend(members, stitched.images(members.patches, f[entries]))
-
-    coordinates, disagreement = zip(*run.map(map_chunk, charted), strict=True)
+    placed = run.map(lambda place: place(stitched), [(place,) for place in charted])
+    coordinates, disagreement = zip(*placed, strict=True)
     return np.concatenate(coordinates), np.concatenate(disagreement)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -27,12 +28,9 @@ from manifoldry._numerics.repulsion.sums import (
 # As in smooth particle mesh Ewald (essmann1995), but not periodic: the kernel, sampled on a mesh twice as wide, is
 # divided by the splines' transform once for spreading and once for gathering. The result is the spline that
 # interpolates the kernel in both of its arguments. Its gradient is a by-product, so one scalar convolution is enough.
+# Compiled phases do all of it (`kernels.mesh`), for one potential or inside a descent (`kernels.joint_descent`).
 
-SPLINE_DEGREE = 5  # degree of the B-splines: the number of further nodes that a point touches along each axis
-N_GUARD_NODES = 8  # extra nodes per axis: the splines' inverse decays by 0.43 per node
-MIN_WIDTH, MAX_NODES_PER_SIDE = 1e-150, 2**30
-"""A width whose square does not underflow, and a number of nodes that is always too large."""
-POINTS_PER_TASK, LINES_PER_TASK, N_BANDS = 8192, 32, 16  # for gathering, for a transform, and for spreading
+MAX_BANDS = 64  # of rows of the mesh, whose points are spread by one thread
 
 
 class Workspace:
@@ -60,131 +58,79 @@ class Mesh:
     @classmethod
     def around(cls, plane: FloatArray, spacing: float, min_cells: int, margin: float = 0.0) -> Mesh:
         """Return a mesh over columns (2, n), at least ``min_cells`` wide, with a margin in units of its width."""
+        from manifoldry._numerics.kernels.mesh import fit_mesh
+
         corner, sides = bounding_box(plane)
         width = float(sides.max())
-        h = min(spacing, width / min_cells) if width > MIN_WIDTH else spacing
         corner, sides = corner - margin * width, sides + 2 * margin * width
-        nodes = np.minimum(np.floor(sides / h), MAX_NODES_PER_SIDE).astype(int) + 1 + SPLINE_DEGREE
-        halves = [int(scipy.fft.next_fast_len(int(k) + N_GUARD_NODES, real=True)) for k in nodes]
+        h, *halves = fit_mesh(*sides, spacing, min_cells)
         return cls((float(corner[0]), float(corner[1])), h, (halves[0], halves[1]))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Nodes along both axes."""
+        from manifoldry._numerics.kernels.mesh import N_GUARD_NODES
+
         return self.halves[0] - N_GUARD_NODES, self.halves[1] - N_GUARD_NODES
 
-    def positions(self, plane: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    @property
+    def place(self) -> FloatArray:
+        """The corner and the nodes per unit of length."""
+        return np.array([*self.corner, 1.0 / self.spacing, 1.0])
+
+    def positions(self, plane: FloatArray) -> FloatArray:
         """Return columns (2, n) in units of cells from the corner."""
-        moved = np.subtract(plane, np.array(self.corner)[:, None], out=out)
-        return np.divide(moved, self.spacing, out=moved)
+        return (plane - np.array(self.corner)[:, None]) * (1.0 / self.spacing)
 
 
 @dataclass(frozen=True)
 class KernelTransform:
     """The Fourier transform of a kernel on a mesh, divided by that of the splines.
 
-    It is that of (w - far) / span, where w is the kernel, far its value at the farthest corner and span = 1 - far, so
-    that float32 resolves it on any mesh. It is even, so a quarter (half + 1, half + 1) is stored.
+    It is that of (w - mean) / span, where w is the kernel, mean its mean over the mesh and span = 1 - mean, so that
+    float32 resolves it on any mesh. ``values`` are the ``factor`` of `MeshArrays`.
     """
 
     values: FloatArray
-    far: float
+    axes: tuple[Any, Any]
+    mean: float
     span: float
 
     @classmethod
     def of(cls, kernel: LayoutKernel, spacing: float, halves: tuple[int, int]) -> KernelTransform:
         """Return the transform of ``kernel`` for a mesh of this spacing and size."""
-        r, c = (np.arange(half + 1) * spacing for half in halves)
+        from manifoldry._numerics.kernels.fourier import LANES, plan
+
+        r, c = (np.arange(half) * spacing for half in halves)
         drop = kernel.value_minus_one(r[:, None] ** 2 + c**2)
-        lowest = float(drop[-1, -1])
-        sampled = scipy.fft.dctn(1 - drop / lowest, type=1, overwrite_x=True)
+        mean = float(drop.mean())
+        sampled = scipy.fft.dctn(1 - drop / mean, type=3, overwrite_x=True)
+        axes, orders = [], []
         for axis, half in enumerate(halves):
-            angle = np.pi * np.arange(half + 1) / half
+            angle = np.pi * (np.arange(half) + 0.5) / half
             # The spline at the nodes is (1, 26, 66, 26, 1) / 120.
             spline = (66 + 52 * np.cos(angle) + 2 * np.cos(2 * angle)) / 120
             sampled /= np.expand_dims(spline**2, 1 - axis)
-        return cls(sampled.astype(np.float32), 1 + lowest, -lowest)
-
-
-@dataclass(frozen=True)
-class SortedPoints:
-    """Points in the order of their rows of cells: indices, the first of each row, cells and fractions of cells."""
-
-    order: IntArray
-    first: IntArray
-    cell: IntArray
-    part: FloatArray
-
-    @classmethod
-    def of(cls, positions: FloatArray, n_rows: int, workspace: Workspace) -> SortedPoints:
-        """Sort ``positions`` (2, n), in units of cells."""
-        from manifoldry._numerics.kernels.mesh import sort_by_row
-
-        n = positions.shape[1]
-        order, first = workspace("order", (n,), np.int64), np.empty(n_rows + 1, np.int64)
-        cell, part = workspace("cell", (n, 2), np.int32), workspace("part", (n, 2), np.float32)
-        sort_by_row(positions, first, order, cell, part)
-        return cls(order, first, cell, part)
-
-    def spread(self, charges: FloatArray, grid: FloatArray, run: Run) -> None:
-        """Overwrite ``grid`` with the charges spread over its nodes, in float64: a node may sum those of all points."""
-        from manifoldry._numerics.kernels.mesh import spread_charges
-
-        grid[:] = 0
-        rows = len(self.first) - 1
-        bands = run.ranges(rows, max(SPLINE_DEGREE + 1, -(-rows // N_BANDS)))
-        tasks = [(self.first[lo], self.first[hi]) for lo, hi in bands]
-        # A band writes a few rows of the next: every other one first, so that nodes always sum in the same order.
-        for half in (tasks[::2], tasks[1::2]):
-            run.map(lambda lo, hi: spread_charges(self.cell, self.part, charges, self.order, grid, lo, hi), half)
-
-    def gather(self, grid: FloatArray, run: Run, workspace: Workspace) -> FloatArray:
-        """Return the spline's value and its two slopes per cell at the points, shape (n, 3), in their own order."""
-        from manifoldry._numerics.kernels.mesh import gather_values
-
-        out = workspace("values", (len(self.order), 3), np.float32)
-        run.map(
-            lambda lo, hi: gather_values(self.cell, self.part, self.order, grid, out, lo, hi),
-            run.ranges(len(out), POINTS_PER_TASK),
-        )
-        return out
-
-
-def convolve(grid: FloatArray, transform: KernelTransform, mesh: Mesh, run: Run, workspace: Workspace) -> FloatArray:
-    """Return the charges on the nodes convolved with the kernel, in free space."""
-    (n_rows, _), (tall, wide) = grid.shape, (2 * half for half in mesh.halves)
-    waves = workspace("waves", (n_rows, wide // 2 + 1), np.complex64)
-    result = workspace("result", (n_rows, wide), np.float32)
-    factor = transform.values
-
-    # Half of the doubled mesh is zero before and unused after. Rows are split here, the same for any number of threads.
-    def along_rows(lo: int, hi: int) -> None:
-        waves[lo:hi] = scipy.fft.rfft(grid[lo:hi].astype(np.float32), wide, axis=1)
-
-    def along_columns(lo: int, hi: int) -> None:
-        block = scipy.fft.fft(waves[:, lo:hi], tall, axis=0)
-        half = tall // 2
-        block[: half + 1] *= factor[:, lo:hi]
-        block[half + 1 :] *= factor[half - 1 : 0 : -1, lo:hi]
-        waves[:, lo:hi] = scipy.fft.ifft(block, axis=0, overwrite_x=True)[:n_rows]
-
-    def inverse_rows(lo: int, hi: int) -> None:
-        result[lo:hi] = scipy.fft.irfft(waves[lo:hi], wide, axis=1)
-
-    rows = run.ranges(n_rows, LINES_PER_TASK)
-    run.map(along_rows, rows)
-    run.map(along_columns, run.ranges(waves.shape[1], LINES_PER_TASK))
-    run.map(inverse_rows, rows)
-    return result
+            lines, frequencies = plan(half)
+            axes.append(lines)
+            orders.append(frequencies)
+        # Shifted frequency 2 m, and beyond the middle its mirror image.
+        rows, columns = (np.minimum(2 * k, 2 * half - 1 - 2 * k) for k, half in zip(orders, halves, strict=True))
+        values = (sampled / (2 * math.prod(halves))).astype(np.float32)[np.ix_(rows, columns)]
+        values = np.ascontiguousarray(values.reshape(-1, LANES, halves[1]).transpose(0, 2, 1))
+        return cls(values, (axes[0], axes[1]), 1 + mean, -mean)
 
 
 MAX_NODES = 2**24  # maximum number of nodes of the doubled mesh: three arrays of float32 of this size take 200 MB
 MIN_NODE_LIMIT, NODES_PER_POINT = 2**16, 100
-"""Nodes at which a mesh costs as much as a tree: 8 ns per node and 60 ns per point, compared with 1 us per point."""
+"""Nodes beyond which a tree is used. A mesh, at 3 ns per node, is faster up to three times as many, but its error grows
+with the width of a layout: 10,000 digits reach a divergence of 1.637 instead of 1.630."""
 N_CHECKED, ERROR_SLACK = 8, 2.0
 """Points summed exactly as a check, and the factor by which their error may exceed the overall error."""
 FAINT_SHARE = 1e-3
 """Share of the largest potential below which potentials are summed exactly: the error of the mesh would dominate."""
+MIN_POINTS_PER_FAINT = 100  # a tree is used if more than one of so many points is faint
+POINTS_PER_TASK = 8192
 MARGIN_SHARE = 0.1  # margin for new points around a fixed layout, in units of its width
 
 
@@ -205,22 +151,27 @@ class FFTPotential:
             raise ValueError(f"A mesh of {self.mesh.shape} nodes needs as many; got {self.nodes.shape}.")
 
     def __call__(self, positions: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        cell_positions = self.mesh.positions(in_plane(positions.T.astype(np.float64)))
+        from manifoldry._numerics.kernels.mesh import SPLINE_DEGREE
+
+        plane = in_plane(positions.T.astype(np.float64))
+        cell_positions = self.mesh.positions(plane)
         cells = np.array(self.mesh.shape) - SPLINE_DEGREE
         inside_mesh = np.flatnonzero(((cell_positions >= 0) & (cell_positions < cells[:, None])).all(axis=0))
         phi, grad = np.full(len(positions), -np.inf, positions.dtype), np.empty(positions.shape, positions.dtype)
-        workspace = Workspace()
-        points = SortedPoints.of(np.ascontiguousarray(cell_positions[:, inside_mesh]), cells[0], workspace)
-        phi[inside_mesh], grad[inside_mesh] = self.gathered(points, run, workspace)
+        phi[inside_mesh], grad[inside_mesh] = self.gathered(np.ascontiguousarray(plane[:, inside_mesh]), run)
         exact = np.flatnonzero(phi < self.faint)
         if len(exact):
             phi[exact], grad[exact] = self.layout(positions[exact], run)
         return phi, grad
 
-    def gathered(self, points: SortedPoints, run: Run, workspace: Workspace) -> tuple[FloatArray, FloatArray]:
-        """Return potential and gradient at points inside of the mesh."""
-        values = points.gather(compiled_array(self.nodes), run, workspace)
+    def gathered(self, plane: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        """Return potential and gradient at columns (2, m) inside of the mesh."""
+        from manifoldry._numerics.kernels.mesh import gather_values
+
+        values: Any = np.empty((plane.shape[1], 3), np.float32)
         d = len(self.layout.columns)
+        arguments = plane, self.mesh.place, compiled_array(self.nodes), values
+        run.map(lambda lo, hi: gather_values(*arguments, lo, hi), run.shares(len(values), POINTS_PER_TASK))
         return (
             self.offset + self.factor * values[:, 0].astype(np.float64),
             values[:, 1 : d + 1] * (self.factor / self.mesh.spacing),
@@ -230,6 +181,11 @@ class FFTPotential:
 def in_plane(columns: FloatArray) -> FloatArray:
     """Return columns (2, n) of the plane: points on a line get a second coordinate, zero."""
     return columns if len(columns) == 2 else np.vstack([columns, np.zeros_like(columns)])
+
+
+def exact_sample(n: int) -> IntArray:
+    """Return the points whose repulsion is summed exactly as a check."""
+    return np.arange(n // (2 * N_CHECKED), n, max(1, n // N_CHECKED))
 
 
 class FFTRepulsion:
@@ -257,51 +213,77 @@ class FFTRepulsion:
 
     def potential(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> FFTPotential | BarnesHutPotential:
         layout = ExactPotential.of(self.kernel, Y, charges)
-        solved = self._solve(layout, MARGIN_SHARE, run)
-        if solved is not None:
-            points, frozen = solved
-            if self._agrees(layout, frozen.gathered(points, run, self._workspace)[1], run):
-                return replace(frozen, nodes=frozen.nodes[:, : frozen.mesh.shape[1]].copy())
+        frozen = self._solve(layout, MARGIN_SHARE, run)
+        if frozen is not None and self._agrees(layout, frozen.gathered(in_plane(layout.columns), run)[1], run):
+            return replace(frozen, nodes=frozen.nodes[:, : frozen.mesh.shape[1]].copy())
         self.n_barnes_hut += 1
         return self.barnes_hut.potential(Y, charges, run)
 
     def at_points(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> tuple[FloatArray, FloatArray]:
         layout = ExactPotential.of(self.kernel, Y, charges)
-        solved = self._solve(layout, 0.0, run)
-        if solved is not None:
-            points, frozen = solved
-            phi, grad = frozen.gathered(points, run, self._workspace)
+        frozen = self._solve(layout, 0.0, run)
+        if frozen is not None:
+            phi, grad = frozen.gathered(in_plane(layout.columns), run)
             phi -= layout.charges
             faint = np.flatnonzero(phi < frozen.faint)
-            if len(faint) <= len(Y) // 100 and self._agrees(layout, grad, run):
+            if len(faint) <= len(Y) // MIN_POINTS_PER_FAINT and self._agrees(layout, grad, run):
                 if len(faint):
                     phi[faint], grad[faint] = layout.without(faint, layout.columns[:, faint].T, run)
                 return phi.astype(Y.dtype, copy=False), grad.astype(Y.dtype, copy=False)
         self.n_barnes_hut += 1
         return self.barnes_hut.at_points(Y, charges, run)
 
+    def mesh(self, plane: FloatArray, margin: float = 0.0) -> Mesh | None:
+        """Return the mesh over columns (2, n), None if it would be slower than a tree."""
+        mesh = Mesh.around(plane, self.spacing, self.min_cells, margin)
+        limit = min(MAX_NODES, MIN_NODE_LIMIT + self.nodes_per_point * plane.shape[1])
+        return None if 4 * math.prod(mesh.halves) > limit else mesh
+
+    def arrays(self, mesh: Mesh, plane: FloatArray, charges: FloatArray) -> tuple[Any, KernelTransform]:
+        """Return the arguments of the phases on a mesh, valid until the next call, and the kernel's transform."""
+        from manifoldry._numerics.kernels.fourier import LANES
+        from manifoldry._numerics.kernels.mesh import POINTS_PER_TICKET, SPLINE_DEGREE, MeshArrays
+
+        transform, work, n = self._transform(mesh.spacing, mesh.halves), self._workspace, len(charges)
+        (rows, columns), blocks = mesh.shape, -(-n // POINTS_PER_TICKET)
+        shift = max(0, math.ceil(math.log2((rows - SPLINE_DEGREE) / MAX_BANDS)))
+        bands, width = -(-(rows - SPLINE_DEGREE) // 2**shift), -(-columns // LANES) * LANES
+        place = mesh.place
+        place[3] = 1.0 / (float(np.abs(charges).max()) or 1.0)
+        arrays = MeshArrays(
+            plane,
+            charges,
+            place,
+            np.array([rows, columns, shift]),
+            *transform.axes,
+            transform.values,
+            work("counts", (blocks, bands), np.int32),
+            work("first", (bands + 1,), np.int32),
+            work("order", (n,), np.int32),
+            work("strips", (bands, 2**shift + SPLINE_DEGREE, width), np.float64),
+            work("waves", (mesh.halves[0], 2, width), np.float32),
+            work("nodes", (rows, width), np.float32),
+            work("peaks", (width // LANES,), np.float32),
+        )
+        return arrays, transform
+
     def _agrees(self, layout: ExactPotential, grad: FloatArray, run: Run) -> bool:
-        n = len(grad)
-        sample = np.arange(n // (2 * N_CHECKED), n, max(1, n // N_CHECKED))
+        sample = exact_sample(len(grad))
         exact = layout(np.ascontiguousarray(layout.columns[:, sample].T), run)[1]
         return bool(np.linalg.norm(grad[sample] - exact) <= ERROR_SLACK * self.error * np.linalg.norm(exact))
 
-    def _solve(self, layout: ExactPotential, margin: float, run: Run) -> tuple[SortedPoints, FFTPotential] | None:
+    def _solve(self, layout: ExactPotential, margin: float, run: Run) -> FFTPotential | None:
+        from manifoldry._numerics.kernels.mesh import solve_mesh
+
         plane, charges = in_plane(layout.columns), layout.charges
-        mesh = Mesh.around(plane, self.spacing, self.min_cells, margin)
-        if 4 * math.prod(mesh.halves) > min(MAX_NODES, MIN_NODE_LIMIT + self.nodes_per_point * len(charges)):
+        mesh = self.mesh(plane, margin)
+        if mesh is None:
             return None
-        workspace = self._workspace
-        positions = mesh.positions(plane, workspace("positions", plane.shape, np.float64))
-        points = SortedPoints.of(positions, mesh.shape[0] - SPLINE_DEGREE, workspace)
-        largest = float(np.abs(charges).max()) or 1.0
-        grid = workspace("grid", mesh.shape, np.float64)
-        points.spread((charges / largest).astype(np.float32), grid, run)
-        transform = self._transform(mesh.spacing, mesh.halves)
-        nodes = convolve(grid, transform, mesh, run, workspace)
-        offset, factor = transform.far * float(charges.sum()), transform.span * largest
-        faint = FAINT_SHARE * (offset + factor * float(nodes.max()))
-        return points, FFTPotential(mesh, nodes, offset, factor, faint, layout)
+        arrays, transform = self.arrays(mesh, plane, charges)
+        run.team(solve_mesh, arrays)
+        offset, factor = transform.mean * float(charges.sum()), transform.span / arrays.place[3]
+        faint = FAINT_SHARE * (offset + factor * float(arrays.peaks.max()))
+        return FFTPotential(mesh, arrays.nodes, offset, factor, faint, layout)
 
 
 Potential = ExactPotential | BarnesHutPotential | FFTPotential

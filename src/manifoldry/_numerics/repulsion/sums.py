@@ -97,7 +97,7 @@ class ExactPotential:
         grain = PAIRS_PER_TASK // max(1, self.columns.shape[1])
         run.map(
             lambda lo, hi: sum_all_pairs(points, *layout, excluded, *self.kernel.compiled, phi, grad, lo, hi),
-            run.ranges(len(points), grain),
+            run.shares(len(points), grain),
         )
         return phi.astype(positions.dtype, copy=False), grad.astype(positions.dtype, copy=False)
 
@@ -181,7 +181,7 @@ class BarnesHutPotential:
         cells = np.empty((2 * n, 3), np.int64)
         cells = cells[: build_cells(codes[order], MAX_LEAF_POINTS, cells)].copy()
         moments = np.empty((len(cells), 11))
-        run.map(lambda lo, hi: cell_moments(points, cells, moments, lo, hi), run.ranges(len(cells), CELLS_PER_TASK))
+        run.map(lambda lo, hi: cell_moments(points, cells, moments, lo, hi), run.shares(len(cells), CELLS_PER_TASK))
         return cls(kernel, angle, points, order, cells, moments)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class BarnesHutPotential:
         kernel = *self.kernel.compiled, min(self.kernel.length_scale**2, 1.0), self.angle**-2
         run.map(
             lambda lo, hi: traverse(*tree, positions, groups, at_points, *kernel, sums, lo, hi),
-            run.ranges(len(groups) - 1, GROUPS_PER_TASK),
+            run.shares(len(groups) - 1, GROUPS_PER_TASK),
         )
         return sums
 

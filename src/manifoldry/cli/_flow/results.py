@@ -42,7 +42,7 @@ from manifoldry.viz._report.inputs import evaluation_rows
 RECORD_FORMAT = "manifoldry run record"
 RECORD_VERSION = 1  # raised when the meaning of a field changes; other versions are rejected
 
-RECORDED_PACKAGES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "numba")
+RECORDED_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 """Packages whose versions can change the last bits of a fit."""
 
 NEEDED_FIELDS: Mapping[type, Sequence[str]] = {

@@ -23,6 +23,7 @@ from manifoldry.graph._pairwise import BLOCK_DISTANCES, MAX_PRODUCT_DISTANCES, R
 from manifoldry.graph._search import (
     MAX_EXACT_SECONDS,
     MAX_TREE_COLUMNS,
+    MIN_DESCENT_ROWS,
     NeighborIndex,
     NeighborRule,
     exact_seconds,
@@ -105,7 +106,7 @@ def neighbor_lists(
     metric : {"euclidean", "cosine", "hellinger"}
         Metric; for rows in memory any metric of scikit-learn.
     search : {"auto", "exact", "approximate"}
-        "approximate" queries an index of every shard (NN-descent or FAISS); up to 8 columns trees make it exact. "auto"
+        "approximate" queries an index of every shard (NN-descent); up to 8 columns trees make it exact. "auto"
         is exact if trees are used or comparing all pairs takes about a second.
     random_state : int, Generator or None
         Seed of an approximate search.
@@ -225,7 +226,6 @@ ShardLists = tuple[IntArray, FloatArray]
 """Indices (b, k) of the nearest rows and the distances to them, ascending; -1 and infinity where there are fewer."""
 
 SHARD_METRICS = ("euclidean", "cosine", "hellinger")  # Euclidean distances of rows that are mapped one by one
-MIN_APPROXIMATE_ROWS = 2_000  # rows of a shard below which all pairs are compared, which takes milliseconds
 TIE_SHARE = 1e-12  # relative difference below which distances may be ties: 1,000 times the rounding error of a tree
 
 
@@ -243,7 +243,7 @@ class ShardSearch:
         points = mapped_rows(rows, self.metric)
         tree = points.shape[1] <= MAX_TREE_COLUMNS and len(points) > self.n_neighbors + 2
         index = None
-        if tree or (self.approximate and len(points) >= max(MIN_APPROXIMATE_ROWS, self.n_neighbors + 2)):
+        if tree or (self.approximate and len(points) >= max(MIN_DESCENT_ROWS, self.n_neighbors + 2)):
             rule = NeighborRule(self.n_neighbors, search="approximate").resolve(len(points))
             index = NeighborIndex(points, rule, Run(self.seed, run.n_jobs))
         return Shard(self, points, start, index)

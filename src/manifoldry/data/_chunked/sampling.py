@@ -67,7 +67,12 @@ class KeyedRows:
     def _keep_smallest(self) -> None:
         if len(self._keys) <= self.size and len(self._rows) <= 1:
             return
-        smallest = np.sort(np.argsort(self._keys, kind="stable")[: self.size])
+        smallest = np.arange(len(self._keys))
+        if len(smallest) > self.size:
+            # Of equal keys the first ones, as a stable sort would choose.
+            largest = np.partition(self._keys, self.size - 1)[self.size - 1]
+            below, equal = np.flatnonzero(self._keys < largest), np.flatnonzero(self._keys == largest)
+            smallest = np.sort(np.concatenate([below, equal[: self.size - len(below)]]))
         self._keys, self._numbers = self._keys[smallest], self._numbers[smallest]
         if self._rows:  # part by part, so that memory holds little more than twice the rows
             cuts = np.cumsum([0, *(part.shape[0] for part in self._rows)])

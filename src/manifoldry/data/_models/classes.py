@@ -50,7 +50,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.evaluation.selection._compare": ("BestInverse", "BestMap"),
     "manifoldry.evaluation.selection._comparison": ("ComparedMethod", "Comparison"),
     "manifoldry.evaluation.selection._objectives": ("Criterion", "Purpose", "SkippedMethod"),
-    "manifoldry.graph._approximate": ("FaissIVF", "NNDescent", "ProjectionTree"),
+    "manifoldry.graph._approximate": ("NNDescent", "ProjectionTree"),
     "manifoldry.graph._engines": ("Brute", "CosineSearch", "KDTree", "MappedSearch", "Precomputed"),
     "manifoldry.graph._pairwise": ("LinearRows", "RootProportions", "ScaledColumns"),
     "manifoldry.graph._search": ("NeighborIndex", "NeighborRule"),
@@ -76,6 +76,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
 RENAMED_CLASSES: dict[str, str] = {
     "Apart": "SeparateComponents",
     "DivergencePlacement": "DivergenceExtension",
+    "FaissIVF": "Brute",  # the same rows, searched exactly
     "GramPlacement": "GramExtension",
     "LandmarkPlacement": "LandmarkExtension",
     "LonePoint": "SinglePointExtension",
@@ -94,6 +95,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {"Bandwidths": {"own": "values"}, "R
 """Fields that had another name in earlier files: ``tag: {old name: name of today}``."""
 
 REMOVED_FIELDS: dict[str, tuple[str, ...]] = {
+    "Brute": ("mean", "unit", "basis", "centers", "effort", "recall"),
     "Isomap": ("_growth",),
     "LLE": ("_growth",),
     "RefinedIndex": ("measure", "metric_lengths"),

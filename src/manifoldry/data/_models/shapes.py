@@ -54,8 +54,6 @@ SEARCHES = {
     "KDTree(n, d)": "X: bounded(n, d)",
     "Brute(n, d)": "X: rows(n, d)",
     "Precomputed(n, d)": "",
-    "FaissIVF(n, d)": "X: bounded(n, d); mean: f(d); unit: positive(); basis: f(d, p)?; centers: f4(c, p|d); "
-    "effort: list(2) of positive()",
     "NNDescent(n, d)": "X: bounded(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
     "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
     "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",

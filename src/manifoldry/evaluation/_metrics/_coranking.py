@@ -9,7 +9,7 @@ import numpy as np
 
 from manifoldry._core import check
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.ranks import Measure, Sizes, neighborhood_sizes
 from manifoldry.evaluation._docs import SHARED_TEXTS, documented
 from manifoldry.graph._pairwise import as_pair, chunk_rows, distance_rows, distances_without_self, sample_rows
@@ -19,6 +19,7 @@ CURVE_TEXTS = SHARED_TEXTS | {
     "n_neighbors": ("int or sequence of int, optional", "Sizes K at which to return the curve; None for all.")
 }
 """Parameters of the curves."""
+MAX_KEY_BITS = 63  # bits of a non-negative integer
 
 
 @documented(SHARED_TEXTS)
@@ -69,7 +70,7 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
         rows = np.arange(lo, hi)
         order = sorted_ranks(distances_without_self(in_x, rows))[0]
         ranks = sorted_ranks(distances_without_self(in_y, rows))[1]
-        return (offsets + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
+        return (offsets + values_along(ranks, order) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
     tasks = run.ranges(n, chunk_rows(n, X.shape[1]))
@@ -243,23 +244,45 @@ def _at(curve: FloatArray, n_neighbors: Sizes | None) -> Measure:
 
 def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the others of each row (b, n - 1) by (distance, column), and all ranks (b, n), n for the point itself."""
-    order = np.argsort(distances, axis=1)
-    ascending = np.take_along_axis(distances, order, axis=1)
-    # The quick sort is several times as fast as the stable one, which only equal distances would need.
-    follows = np.pad(ascending[:, 1:] == ascending[:, :-1], ((0, 0), (1, 0)))
-    equal = follows.copy()
-    equal[:, :-1] |= follows[:, 1:]
-    if (tied := np.flatnonzero(equal)).size:
-        columns, runs = order.ravel(), np.cumsum(~follows.ravel()[tied])
-        columns[tied] = columns[tied][np.lexsort((columns[tied], runs))]
+    b, n = distances.shape
+    columns, starts = np.arange(n), n * np.arange(b)[:, None]
+    width = (n - 1).bit_length()
+    last_bits = (1 << width) - 1
+    bits = (distances + 0.0).view(np.int64)  # -0.0 is 0.0
+    # The bits of distances ascend like them. Sorted with the column in place of the last bits, equal distances are
+    # ordered by column, in a third of the time of sorting indices. Work is done in place: new arrays cost more.
+    keys = bits & ~last_bits
+    keys |= columns
+    keys.sort(axis=1)
+    order = keys & last_bits
+    ascending = np.take(bits, order + starts)
+    if (ascending[:, 1:] < ascending[:, :-1]).any():  # distances that differ only in the replaced bits
+        if 3 * width > MAX_KEY_BITS:
+            order = np.argsort(bits, axis=1, kind="stable")
+        else:
+            keys >>= width
+            runs = np.zeros_like(keys)
+            np.cumsum(keys[:, 1:] != keys[:, :-1], axis=1, out=runs[:, 1:])
+            runs <<= width
+            ascending &= last_bits
+            runs |= ascending
+            runs <<= width
+            runs |= order
+            runs.sort(axis=1)
+            np.bitwise_and(runs, last_bits, out=order)
     ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1), axis=1)
+    ranks.ravel()[order + starts] = columns + 1
     return order[:, :-1], ranks
+
+
+def values_along(table: Array, columns: IntArray) -> Array:
+    """Return the entries of each row (b, n) in these columns (b, k); four times as fast as `numpy.take_along_axis`."""
+    return np.take(table, columns + table.shape[1] * np.arange(len(table))[:, None])
 
 
 def worst_ranks(order_x: IntArray, ranks_y: IntArray) -> IntArray:
     """Return the larger of the ranks in X and in Y of all other points (b, n - 1): the K from which both contain it."""
-    return np.maximum(np.arange(1, order_x.shape[1] + 1), np.take_along_axis(ranks_y, order_x, axis=1))
+    return np.maximum(np.arange(1, order_x.shape[1] + 1), values_along(ranks_y, order_x))
 
 
 def rank_counts(worst: IntArray, n: int) -> IntArray:

@@ -338,19 +338,27 @@ def skip_reason(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> st
         return "the budget was used up"
     if n < MIN_ESTIMATED_ROWS:
         return ""
-    seconds = n_fits * estimate(model, X, growth(card))
+    seconds = n_fits * estimate(model, X, growth(card), clock.left / n_fits)
     if seconds <= clock.left:
         return ""
     times = [f"{each:.0f}" if each >= 10 else f"{each:.1f}" for each in (seconds, max(clock.left, 0.0))]
     return f"about {times[0]} s for {n:,} points, more than the {times[1]} s left of the budget"
 
 
-def estimate(model: Any, X: Any, power: float) -> float:
-    """Return about how many seconds a fit to X takes: a + b n^power, from two fits to some of its rows."""
-    few, more = (_seconds(model, X, random_rows(X.shape[0], m, np.random.default_rng(m))) for m in PILOT_ROWS)
+def estimate(model: Any, X: Any, power: float, available: float = 0.0) -> float:
+    """Return about how many seconds a fit to X takes: a + b n^power, from two fits to some of its rows.
+
+    One fit suffices if all of its time may grow and still fit into the ``available`` seconds.
+    """
+    n = X.shape[0]
+    pilots = (_seconds(model, X, random_rows(n, m, np.random.default_rng(m))) for m in PILOT_ROWS)
+    few = next(pilots)
+    if few * (n / PILOT_ROWS[0]) ** power <= available:
+        return few * (n / PILOT_ROWS[0]) ** power
+    more = next(pilots)
     sizes = np.array(PILOT_ROWS, dtype=float) ** power
     slope = max(more - min(few, more), 0.25 * more) / (sizes[1] - sizes[0])
-    return float(max(more, more + slope * (X.shape[0] ** power - sizes[1])))
+    return float(max(more, more + slope * (n**power - sizes[1])))
 
 
 def _seconds(model: Any, X: Any, rows: IntArray) -> float:

@@ -283,6 +283,30 @@ def beam_search(Q, Z, graph, ids, lengths, is_new):  # type: ignore[no-untyped-d
                         slot = 0
 
 
+# Exact distances, and the exact search.
+
+
+@kernel([f"void({real}[:, ::1], int64, int64, int32[:, ::1], {real}[:, ::1])" for real in ("float32", "float64")])
+def keep_smallest(scores, size, first, ids, smallest):  # type: ignore[no-untyped-def]
+    """Update each row's ascending list of smallest scores by ``size`` columns of a block; ids begin at ``first``."""
+    last = ids.shape[1] - 1
+    for i in range(len(scores)):
+        for lo in range(0, size, 64):
+            part = scores[i, lo : min(lo + 64, size)]
+            n_smaller = 0  # counted without branches: after a few blocks hardly any score is small
+            for j in range(len(part)):
+                n_smaller += part[j] < smallest[i, last]
+            if n_smaller == 0:
+                continue
+            for j in range(len(part)):
+                if part[j] < smallest[i, last]:
+                    slot = last
+                    while slot > 0 and smallest[i, slot - 1] > part[j]:
+                        smallest[i, slot], ids[i, slot] = smallest[i, slot - 1], ids[i, slot - 1]
+                        slot -= 1
+                    smallest[i, slot], ids[i, slot] = part[j], first + lo + j
+
+
 @kernel(
     [
         f"void(float64[:, ::1], {real}[:, ::1], int32[:, ::1], float64[:, ::1], int64[:, ::1])"

@@ -15,9 +15,9 @@ from manifoldry._core.kernel import kernel
 _graph = "int64[::1], int32[::1], float64[::1]"
 
 
-@kernel(f"void({_graph}, float64[::1], float64, int32[::1], int32[::1], uint8[::1])")
-def near_far(indptr, indices, lengths, distance, width, near, far, state):  # type: ignore[no-untyped-def]
-    """Lower ``distance`` (finite at the starts, infinite elsewhere) to the shortest-path distances.
+@kernel(f"void({_graph}, float64[::1], float64, float64, int32[::1], int32[::1], uint8[::1])")
+def near_far(indptr, indices, lengths, distance, width, stop, near, far, state):  # type: ignore[no-untyped-def]
+    """Lower ``distance`` (finite at the starts, infinite elsewhere) to the shortest-path distances up to ``stop``.
 
     Points closer than a moving limit are processed first, the others wait in ``far``; then the limit moves to ``width``
     beyond the nearest waiting one. ``near``, ``far`` and ``state`` are work arrays of n entries.
@@ -35,6 +35,8 @@ def near_far(indptr, indices, lengths, distance, width, near, far, state):  # ty
         for i in range(n_far):
             if state[far[i]] == is_far and distance[far[i]] < lowest:
                 lowest = distance[far[i]]
+        if lowest > stop:
+            return
         limit = lowest + width
         waiting = 0
         for i in range(n_far):
@@ -70,12 +72,38 @@ def near_far(indptr, indices, lengths, distance, width, near, far, state):  # ty
                         n_far += 1
 
 
+_starts = "int64[:, ::1], float64[:, ::1], int64"
+
+
+@kernel(
+    f"void({_graph}, {_starts}, float64, float64, float64[::1], int32[:, ::1], uint8[::1], float64[:, ::1], uint8[::1])"
+)
+def search_lanes(  # type: ignore[no-untyped-def]
+    indptr, indices, lengths, sources, offsets, known, width, stop, found, lists, state, distance, dirty
+):
+    """Search by itself every lane of ``distance`` (n, lanes) but the ``known`` one, up to ``stop``.
+
+    Points that are reached become ``dirty``, unless the search was complete. ``found`` is infinite before and after.
+    """
+    for lane in range(len(sources)):
+        if lane == known:
+            continue
+        for j in range(sources.shape[1]):
+            if sources[lane, j] >= 0:
+                found[sources[lane, j]] = offsets[lane, j]
+        near_far(indptr, indices, lengths, found, width, stop, lists[0], lists[1], state)
+        for v in range(len(found)):
+            if found[v] < np.inf:
+                distance[v, lane], found[v] = found[v], np.inf
+                dirty[v] |= stop < np.inf
+
+
 @kernel(f"void({_graph}, int32[::1], float64[:, ::1], uint8[::1])")
 def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: ignore[no-untyped-def]
-    """Lower ``distance`` (n, lanes), finite where ``dirty``, to the shortest-path distances of every lane.
+    """Lower ``distance`` (n, lanes) to the shortest-path distances of every lane, from the ``dirty`` points on.
 
-    The lanes are sources close to each other, so one ``order`` (by distance from one of them) suits all of them: a few
-    sweeps are enough, and each edge is read once for all lanes.
+    The lanes are sources close to each other, whose distances are known nearby. Far from them one ``order`` (by
+    distance from one of them) suits all: a few sweeps are enough, and each edge is read once for all lanes.
     """
     lanes = distance.shape[1]
     busy = True
@@ -101,11 +129,13 @@ def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: igno
 
 @kernel([f"void(float64[:, ::1], int64[::1], {real}[:, ::1], int64[::1])" for real in ("float64", "float32")])
 def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
-    """Write ``out[rows[lane], points[v]] = distance[v, lane]``."""
-    for lane in range(len(rows)):
-        row = out[rows[lane]]
-        for v in range(len(points)):
-            row[points[v]] = distance[v, lane]
+    """Write ``out[rows[lane], points[v]] = distance[v, lane]``, in tiles that the cache holds."""
+    for lo in range(0, len(points), 256):
+        hi = min(lo + 256, len(points))
+        for lane in range(len(rows)):
+            row = out[rows[lane]]
+            for v in range(lo, hi):
+                row[points[v]] = distance[v, lane]
 
 
 @kernel(f"void({_graph}, int64[::1], int64[::1], int64[::1], float64[::1], float64[::1], int64, int64)")

@@ -115,7 +115,9 @@ def _connect(state: _State, reached: Outcome, graph: NeighborGraph) -> tuple[_St
     joined = int(np.count_nonzero(labels != reached.labels))
     if joined == 0:
         return state, reached
+    search = state.search  # knows the sums of the former clusters, of which few points change
     state = _State(state.problem, reached.medoids, labels, state.history)
+    state.search = search
     state.move_medoids()
     return state, state.outcome(reached.trace.stop, joined)
 

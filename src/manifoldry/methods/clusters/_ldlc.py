@@ -222,6 +222,9 @@ class LDLC(AlternatingClusterer):
         if self.rho == 0 and self.split:
             raise ValueError("split=True needs the geodesics that rho=0 leaves out; set rho above 0.")
 
+    def _announce_time(self, n_points: int, run: Run, seconds: float | None = None) -> None:
+        super()._announce_time(n_points, run, 0.0 if self.rho == 0 else seconds)
+
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         graph, index = self._graph(X, run)
         geodesics: Geodesics | None = None

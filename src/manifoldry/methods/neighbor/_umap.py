@@ -305,7 +305,7 @@ class UMAP(Embedder):
         n = fuzzy.shape[0]
         if self.target_metric == "categorical":
             labels, known = known_classes(y, n)
-            return intersect_labels(fuzzy, labels, known, self.target_weight) if known.any() else fuzzy
+            return intersect_labels(fuzzy, labels, known, self.target_weight, run) if known.any() else fuzzy
         targets, known = known_numbers(y, n)
         if known.sum() < 2:
             return fuzzy

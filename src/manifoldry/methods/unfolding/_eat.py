@@ -18,7 +18,6 @@ from manifoldry._core.values import Array, Certificate, Embedding, FloatArray, I
 from manifoldry._numerics.elbow import Suggestion, enough, lost_variance_advice, unexplained
 from manifoldry._numerics.extension.distances import pairwise
 from manifoldry._numerics.extension.kernel import Kernel, KernelImage
-from manifoldry._numerics.extension.local import check_duration
 from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.linalg import dense_array
 from manifoldry._numerics.scaling import principal_axes
@@ -180,7 +179,7 @@ class EAT(Embedder):
         graph, bridges = self._kept_pairs(tau, run)
         once = (graph.rows() < graph.indices) & (graph.lengths > 0)
         i, j = graph.rows()[once], graph.indices[once]
-        check_duration("EAT", n, SECONDS_PER_CUBE * float(len(i)) ** 3, self.callback)
+        self._announce_time(n, run, SECONDS_PER_CUBE * float(len(i)) ** 3)
         run.announce(f"multipliers of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
             image = KernelImage.of(self._kernel(X, i, j), X, tau, run)

@@ -132,7 +132,7 @@ class BasisUnfolderMixin(GraphEmbedder):
     use_when="maximum variance unfolding fits, but there are more than a few thousand points",
     fails_when="a few outliers hold most of the variance, as among wines; long thin arms, components joined by bridges",
     cost="a sparse eigenproblem and factor: 10,000 points of a roll in 4 s of a core, 50,000 in 22, 6,497 wines in 11",
-    test_params={"n_components": 2, "n_neighbors": 5, "tol": 1e-2},
+    test_params={"n_components": 2, "n_neighbors": 5, "n_basis": 10, "tol": 1e-2, "max_iter": 20},
 )
 @estimator
 class FastMVU(BasisUnfolderMixin):
@@ -195,7 +195,7 @@ class FastMVU(BasisUnfolderMixin):
     use_when="as FastMVU, for a surface: the program alone is nearer (rigid error 0.13 on a roll, FastMVU's 0.23)",
     fails_when="the data is not a surface: FastMVU then keeps neighbors better (trust on Frey faces 0.94, here 0.90)",
     cost="sparse factors, a small program: 10,000 points of a roll in 4 s of a core, 50,000 in 20, 6,497 wines in 11",
-    test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
+    test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12, "max_iter": 20},
 )
 @estimator
 class LandmarkMVU(BasisUnfolderMixin):

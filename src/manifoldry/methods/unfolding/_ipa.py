@@ -292,7 +292,7 @@ class IPA(PatchEmbedder):
         targets = given_targets(sample.targets, len(sample.numbers), self.target_weight, self.target_metric)
         search = self._search(dense(sample.rows), targets, sample.n_rows, run)
         with run.stage("charts"):
-            work = ChunkOverlaps(search.atlas.cover, search.atlas.charts, search.origin)
+            work = ChunkOverlaps.of(search.atlas, search.origin, sample.n_rows)
             overlaps = chunks.reduce(work, merged_overlaps, run)
         search = search.stitched_by(overlaps, self.n_components, run)
         return self._pack(np.arange(len(sample.numbers)), search, targets)

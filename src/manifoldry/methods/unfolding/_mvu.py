@@ -13,7 +13,7 @@ from manifoldry._core.registry import register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph
 from manifoldry._numerics.extension.geodesic import MAX_UNFOLDED_PATH_ERROR, paths_along, with_path_error
-from manifoldry._numerics.extension.local import check_duration, distances_fit, embed_unfolded
+from manifoldry._numerics.extension.local import distances_fit, embed_unfolded
 from manifoldry._numerics.geometry.neighborhoods import gather
 from manifoldry._numerics.geometry.tangent import MAX_LENGTH_ERROR, is_surface, length_error, with_bend
 from manifoldry._numerics.scaling import embed_from_landmarks, landmark_scaling
@@ -32,10 +32,13 @@ MAX_BOUNDS_RANK = 10
 """Maximum dimension of a program of upper bounds, used as far as its dual requires: 178 wines need five."""
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
-SURFACE_SECONDS, SURFACE_GROWTH = 13.0, 1.5
-"""Seconds for a thousand points of a surface in low rank, and the power of the number of points by which they grow."""
+MAX_SURFACE_PAIRS = 4500
+"""Maximum number of equal distances of a surface for which the program is solved over all Gram matrices. Beyond, low
+rank is as good: a roll of 600 points (3,500 distances) takes 7 against 5 CPU s, of 1,000 (5,700) 28 against 8, with a
+variance that differs by 3e-5. Other data needs the rank: 300 images have half the variance in low rank."""
 OTHER_SECONDS, OTHER_GROWTH = 110.0, 2.7
-"""The same for other data, whose graphs have no small separators: 300 digits took 4 s, 500 images of a face 17 s."""
+"""Seconds for a thousand points in low rank that are no surface, whose graphs have no small separators, and the power
+of the number of points by which they grow: 300 digits took 4 s, 500 images of a face 17 s."""
 MAX_GATHERED = 2_000_000  # numbers of rows fetched at a time for distances beyond the graph's
 
 
@@ -47,8 +50,8 @@ MAX_GATHERED = 2_000_000  # numbers of rows fetched at a time for distances beyo
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
     use_when="distances must stay true and holes stay holes, for up to a few thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
-    cost="1,000 points of a roll in 4 s (at most) or 10 s (equal), 2,000 in 90 s (equal); 300 digits in 1 s",
-    test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
+    cost="1,000 points of a roll in 4 s (at most) or 8 s (equal), 2,000 in 30 s (equal); 300 digits in 1 s",
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
 class MVU(KeptDistancesMixin):
@@ -59,11 +62,12 @@ class MVU(KeptDistancesMixin):
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
-    Equalities keep sheets open around holes. Up to 9,000 of them the program is solved over all Gram matrices G, by a
-    primal-dual interior-point method, until its dual proves the variance optimal to ``tol``. Inequalities need few
-    dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by Newton's method with a
-    logarithmic barrier; their dual is as tight. More than 9,000 equalities, or a given ``max_rank``, are solved in the
-    same way, with a loose bound: on a surface the variance is within 1 % of the optimum, on other data perhaps half.
+    Equalities keep sheets open around holes. Up to 9,000 of them (4,500 of a surface) the program is solved over all
+    Gram matrices G, by a primal-dual interior-point method, until its dual proves the variance optimal to ``tol``.
+    Inequalities need few dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by
+    Newton's method with a logarithmic barrier; their dual is as tight. More equalities, or a given ``max_rank``, are
+    solved in the same way, with a loose bound: on a surface the variance is within 2 % of the optimum, on other data
+    perhaps half.
 
     If the distances contradict each other, as given ones may, their squared errors are minimized first and the
     resulting distances are kept. With targets ``y``, distances between different classes are kept at their larger
@@ -96,7 +100,7 @@ class MVU(KeptDistancesMixin):
 
     Notes
     -----
-    A fit that would take more than half an hour raises an error unless there is a callback, which can end it. Distances
+    A fit that would take more than half an hour raises an error unless there is a callback or ``verbose``. Distances
     below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
     reconstruct them from their neighbors; a model fitted on a given graph has no `transform`.
 
@@ -113,8 +117,9 @@ class MVU(KeptDistancesMixin):
 
     common_neighbors: bool = parameter("Whether to keep distances between neighbors of a point too.", default=False)
     max_rank: PositiveInt | None = parameter(
-        "Maximum dimension of a program in low rank. None needs no low rank for up to 9,000 equalities, and is "
-        "n_components + 2 for more; for inequalities it is 10, of which as many are used as their dual requires.",
+        "Maximum dimension of a program in low rank. None needs no low rank for up to 9,000 equalities (4,500 of a "
+        "surface), and is n_components + 2 for more; for inequalities it is 10, of which as many are used as their "
+        "dual requires.",
         default=None,
     )
     target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
@@ -132,12 +137,11 @@ class MVU(KeptDistancesMixin):
                 f"'precomputed'; got {self.metric!r}."
             )
 
-        check_duration("MVU", n_points, SURFACE_SECONDS * (n_points / 1000) ** SURFACE_GROWTH, self.callback)
-
     def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         graph = sample.graph
         pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
-        if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
+        in_any_rank = self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS
+        if in_any_rank and (len(pairs) <= MAX_SURFACE_PAIRS or not is_surface(sample, n_components)):
             # Distances with targets fit too, which are one more coordinate, unless some are unknown.
             complete = sample.targets is None or bool(sample.targets.known.all())
             fits = complete and distances_fit(sample, pairs, self)
@@ -158,7 +162,7 @@ class MVU(KeptDistancesMixin):
     def _in_low_rank(self, sample: NeighborhoodData, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         graph, n = sample.graph, sample.n_points
         if not is_surface(sample, n_components):
-            check_duration("MVU", n, OTHER_SECONDS * (n / 1000) ** OTHER_GROWTH, self.callback)
+            self._announce_time(n, run, OTHER_SECONDS * (n / 1000) ** OTHER_GROWTH)
         usual = n_components + EXTRA_DIMENSIONS
         most = max(usual, MAX_BOUNDS_RANK) if self.constraints == "at most" else usual
         rank = min(self.max_rank or most, n - 1)

@@ -310,11 +310,13 @@ class _LayoutRows:
 
 def _rows_of(layouts: Sequence[FloatArray], in_data: FloatArray, k: int) -> list[_LayoutRows]:
     """Return the first rows of some layouts, given the distances (m, n) between the points in the data."""
-    n, rows = in_data.shape[1], np.arange(len(in_data))
-    distances = [distances_without_self(distance_rows(Y), rows) for Y in layouts]
-    ranks = ranks_of(in_data, np.hstack([nearest(each, k) for each in distances]))
-    parts = np.split(ranks, len(layouts), axis=1)
-    return [_LayoutRows(each, nearness(n, part)) for each, part in zip(distances, parts, strict=True)]
+    distances, neighbors = [], []
+    for Y in layouts:
+        distances.append(distances_without_self(distance_rows(Y), np.arange(len(in_data))))
+        neighbors.append(nearest(distances[-1], k))
+    ranks = np.split(ranks_of(in_data, np.hstack(neighbors)), len(layouts), axis=1)
+    trust = [nearness(in_data.shape[1], part) for part in ranks]
+    return [_LayoutRows(*parts) for parts in zip(distances, trust, strict=True)]
 
 
 def _compare(layout: _LayoutRows, principal: _LayoutRows | None, n_points: int) -> _Comparison:

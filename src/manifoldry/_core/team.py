@@ -29,11 +29,15 @@ from numba.extending import intrinsic
 DRAWN, DONE, FAILED = 0, 8, 16
 """Entries of the tickets, each in a cache line of its own: blocks drawn, blocks done, and whether a thread failed."""
 N_SPINS = 200  # looks at the counter, some microseconds, before a waiting thread offers its core to others
+N_OFFERS = 100  # offers, some tens of microseconds, before it sleeps: it would take time from those that work
 TICKETS = "int64[::1]"
 
 _offer_core = nb.types.ExternalFunction(
     "SwitchToThread" if sys.platform == "win32" else "sched_yield", nb.types.int32()
 )
+# A sleep of 50 microseconds; on Windows none is that short.
+_sleep = _offer_core if sys.platform == "win32" else nb.types.ExternalFunction("usleep", nb.types.int32(nb.uint32))
+_SLEEP = () if sys.platform == "win32" else (50,)
 
 
 def new_tickets() -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -88,6 +92,8 @@ def ready(tickets, n_before):  # type: ignore[no-untyped-def]
         if _look(tickets, FAILED) != 0:
             return False
         spins += 1
-        if spins > N_SPINS:
+        if spins > N_SPINS + N_OFFERS:
+            _sleep(*_SLEEP)
+        elif spins > N_SPINS:
             _offer_core()
     return True

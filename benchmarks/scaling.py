@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 
 import manifoldry
-from large_fits import mnist, roll
 from manifoldry._core import team
 from manifoldry._core.kernel import kernel
 from manifoldry._core.run import Run
 from manifoldry.graph import _engines
 from manifoldry.graph._search import NeighborRule, neighbor_graph
-from search import N_NEIGHBORS
+from neighbor_embeddings import load as load_mnist
 from tables import Table
 
 Call = Callable[[np.ndarray, int], np.ndarray]
@@ -38,6 +37,15 @@ THREADS, IDENTICAL_THREADS, N_CORES = (1, 2, 16), (1, 2, 3, 7, 16), 16
 N_IDENTICAL_ROWS = 4_000
 N_REPEATS, N_PHASES = 200, 200  # empty calls of which the median counts, and phases of an empty team
 PARALLEL_SEARCHES = ("KDTree", "Brute")
+N_NEIGHBORS = 15
+
+
+def mnist(name: str) -> Callable[[int], np.ndarray]:
+    return lambda n: load_mnist(name)[0][:n]
+
+
+def roll(n: int) -> np.ndarray:
+    return manifoldry.datasets.swiss_roll(n, random_state=0).X
 
 
 def fit(name: str) -> Call:
@@ -48,7 +56,7 @@ def neighbors(X: np.ndarray, n_jobs: int) -> np.ndarray:
     return neighbor_graph(X, NeighborRule(N_NEIGHBORS).resolve(len(X)), Run(0, n_jobs))[0].indices
 
 
-FITS: dict[str, tuple[Callable[[int], Any], int, Call]] = {
+FITS: dict[str, tuple[Callable[[int], np.ndarray], int, Call]] = {
     "TSNE": (mnist("mnist50"), 70_000, fit("TSNE")),
     "UMAP": (mnist("mnist50"), 70_000, fit("UMAP")),
     "IPA": (roll, 1_000_000, fit("IPA")),
@@ -153,7 +161,7 @@ def _seconds(call: Callable[[], Any]) -> float:
 def measure(name: str, n_rows: int, costs: dict[str, float]) -> dict[str, Any]:
     """Return the row of one fit, warm and with one thread."""
     load, _, call = FITS[name]
-    X = load(n_rows)[0]
+    X = load(n_rows)
     call(X[:N_IDENTICAL_ROWS], 1)
     with counting() as counted:
         begin = time.process_time()

@@ -11,7 +11,7 @@ import manifoldry
 from helpers import bent_sheet
 from manifoldry import EAT, LDLC, MVU, FastMVU, LandmarkMVU
 from manifoldry._core import run as run_module
-from manifoldry._core.registry import LONG_FITS
+from manifoldry._core.registry import LONG_FITS, announce_fit
 from manifoldry._core.run import Run, duration
 from manifoldry._numerics.eigen import solvers
 from manifoldry._numerics.eigen.solvers import announce_factor, predicted_fill
@@ -31,13 +31,13 @@ def test_mvu_of_200_000_points_is_refused_before_any_work(monkeypatch):
 
 def test_mvu_refuses_more_than_half_an_hour_unless_a_callback_can_end_it_or_it_is_shown(capsys):
     """A thousand points of a surface take 13 s, n of them 13 (n / 1000)^1.5: half an hour are 26,800."""
-    MVU()._announce_time(26_000, Run(0))
+    announce_fit("MVU", 26_000, Run(0))
     with pytest.raises(ValueError, match=r"^MVU of 27,000 points .* callback=lambda progress: progress.seconds > 3600"):
-        MVU()._announce_time(27_000, Run(0))
+        announce_fit("MVU", 27_000, Run(0))
     heard = []
-    MVU()._announce_time(27_000, Run(0, callback=heard.append))
+    announce_fit("MVU", 27_000, Run(0, callback=heard.append))
     assert [progress.message for progress in heard] == ["MVU of 27,000 points would take about 30 min"]
-    MVU()._announce_time(27_000, Run(0, verbose=True))
+    announce_fit("MVU", 27_000, Run(0, verbose=True))
     assert capsys.readouterr().err == "[manifoldry] MVU of 27,000 points would take about 30 min\n"
 
 
@@ -49,7 +49,7 @@ def test_every_long_fit_is_refused_before_any_work(name, monkeypatch):
     for other in re.findall(r"\w*[A-Z]\w+", instead):
         assert getattr(manifoldry, other) is not cls
     monkeypatch.setattr(run_module, "MAX_SECONDS", seconds * 0.05**power)
-    monkeypatch.setattr(cls, "_fit_points", never)
+    monkeypatch.setattr(cls, "_graph" if hasattr(cls, "_cluster") else "_embed_with", never)
     with pytest.raises(ValueError, match=rf"^{name} of 60 points would take about \d+ s: {instead}, or fit a sample"):
         cls().fit(bent_sheet(60))
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from manifoldry._core.run import Run
 
 C = TypeVar("C", bound=type)
 GIVES = ("transform", "inverse", "predict", "spectrum", "trace", "certificate", "graph", "medoids")
@@ -85,6 +88,14 @@ LONG_FITS: Mapping[str, tuple[float, float, str]] = {
 the number of points by which they grow, and what to use instead. Measured at 1,000 to 10,000 rows of Fashion-MNIST in
 50 columns with one thread and default parameters; MVU on a roll (other data takes longer, known with the graph), LDLC
 and GeodesicKMedoids without all geodesic distances, as above 10,000 points."""
+
+
+def announce_fit(name: str, n_points: int, run: Run, seconds: float | None = None) -> None:
+    """Announce a fit that takes long, before it begins: by `LONG_FITS`, or as the method itself predicts."""
+    if name in LONG_FITS:
+        thousand, power, instead = LONG_FITS[name]
+        seconds = thousand * (n_points / 1000) ** power if seconds is None else seconds
+        run.announce_time(f"{name} of {n_points:,} points", seconds, instead)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from manifoldry._core import check
 from manifoldry._core.arrays import validated_coordinates
 from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.parameters import Described, PositiveInt, check_parameters, parameter
+from manifoldry._core.registry import announce_fit
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
 from manifoldry.methods._base._chunks import MAP_PARAMETERS
@@ -195,6 +196,7 @@ class Embedder(TransformMixin, RunMixin):
         check.metric_params(self._metric, getattr(self, "metric_params", None))
 
     def _fit_points(self, points: Any, y: Any, run: Run) -> Self:
+        announce_fit(type(self).__name__, count_points(points), run)
         with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
             self._finish(points, self._embed_with(points, y, run), run)
         return self

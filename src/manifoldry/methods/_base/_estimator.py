@@ -22,7 +22,6 @@ from manifoldry._core.arrays import as_table, check_finite, named_entry_error, o
 from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.docstrings import compose
 from manifoldry._core.parameters import parameter
-from manifoldry._core.registry import LONG_FITS
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning, collecting, issue, pop_collected
@@ -206,7 +205,6 @@ class Estimator(BaseEstimator, ABC):
                 return self._fit_chunks(chunks, y, run)
             points = self._validated(X, reset=True)
             self._check_parameters(count_points(points))
-            self._announce_time(count_points(points), run)
             self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
             return self._fit_points(points, y, run)
 
@@ -223,14 +221,6 @@ class Estimator(BaseEstimator, ABC):
         from manifoldry.data._models import save_model
 
         save_model(self, path, overwrite=overwrite)
-
-    def _announce_time(self, n_points: int, run: Run, seconds: float | None = None) -> None:
-        """Announce a fit that takes long, before it begins: by `LONG_FITS`, or as the method itself predicts."""
-        name = type(self).__name__
-        if name in LONG_FITS:
-            thousand, power, instead = LONG_FITS[name]
-            seconds = thousand * (n_points / 1000) ** power if seconds is None else seconds
-            run.announce_time(f"{name} of {n_points:,} points", seconds, instead)
 
     @abstractmethod
     def _check_declared(self) -> None:

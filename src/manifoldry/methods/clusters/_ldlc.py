@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry._core.parameters import Fraction, PositiveInt, parameter
-from manifoldry._core.registry import register
+from manifoldry._core.registry import announce_fit, register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, NeighborGraph
 from manifoldry.graph._operations import label_components
@@ -127,6 +127,7 @@ class GeodesicKMedoids(AlternatingClusterer):
     _chunk_support = ChunkSupport(n_rows=5_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
+        announce_fit("GeodesicKMedoids", len(X), run)
         graph, index = self._graph(X, run)
         geodesics, notes = graph_geodesics(X, graph, self.n_clusters, self.metric, run)
         best = self._best_clustering(X, self._problem(X, 1.0, geodesics), run, index)
@@ -222,10 +223,8 @@ class LDLC(AlternatingClusterer):
         if self.rho == 0 and self.split:
             raise ValueError("split=True needs the geodesics that rho=0 leaves out; set rho above 0.")
 
-    def _announce_time(self, n_points: int, run: Run, seconds: float | None = None) -> None:
-        super()._announce_time(n_points, run, 0.0 if self.rho == 0 else seconds)
-
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
+        announce_fit("LDLC", len(X), run, 0.0 if self.rho == 0 else None)
         graph, index = self._graph(X, run)
         geodesics: Geodesics | None = None
         notes: dict[str, Any] = {}

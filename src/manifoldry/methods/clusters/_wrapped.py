@@ -10,7 +10,7 @@ from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core.parameters import NonNegative, PositiveInt, Range, parameter
-from manifoldry._core.registry import register
+from manifoldry._core.registry import announce_fit, register
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
 from manifoldry._core.warnings import warn
@@ -152,6 +152,7 @@ class AffinityPropagation(Clusterer):
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         n = len(X)
+        announce_fit("AffinityPropagation", n, run)
         run.announce(f"similarities and messages, 4 x {n} x {n}", 4 * 8 * n * n, "use KMeans or LDLC")
         with run.stage("clusters"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a warning with advice follows below

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
 from manifoldry._core.parameters import ArrayLike, Described, Positive, PositiveInt, parameter
-from manifoldry._core.registry import register
+from manifoldry._core.registry import announce_fit, register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
 from manifoldry._numerics.elbow import Suggestion, enough, lost_variance_advice, unexplained
@@ -179,7 +179,7 @@ class EAT(Embedder):
         graph, bridges = self._kept_pairs(tau, run)
         once = (graph.rows() < graph.indices) & (graph.lengths > 0)
         i, j = graph.rows()[once], graph.indices[once]
-        self._announce_time(n, run, SECONDS_PER_CUBE * float(len(i)) ** 3)
+        announce_fit("EAT", n, run, SECONDS_PER_CUBE * float(len(i)) ** 3)
         run.announce(f"multipliers of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
             image = KernelImage.of(self._kernel(X, i, j), X, tau, run)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from manifoldry._core import check
 from manifoldry._core.parameters import Fraction, PositiveInt, parameter
-from manifoldry._core.registry import register
+from manifoldry._core.registry import announce_fit, register
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph
 from manifoldry._numerics.extension.geodesic import MAX_UNFOLDED_PATH_ERROR, paths_along, with_path_error
@@ -162,7 +162,7 @@ class MVU(KeptDistancesMixin):
     def _in_low_rank(self, sample: NeighborhoodData, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         graph, n = sample.graph, sample.n_points
         if not is_surface(sample, n_components):
-            self._announce_time(n, run, OTHER_SECONDS * (n / 1000) ** OTHER_GROWTH)
+            announce_fit("MVU", n, run, OTHER_SECONDS * (n / 1000) ** OTHER_GROWTH)
         usual = n_components + EXTRA_DIMENSIONS
         most = max(usual, MAX_BOUNDS_RANK) if self.constraints == "at most" else usual
         rank = min(self.max_rank or most, n - 1)

@@ -28,18 +28,18 @@ MIN_LIST_LENGTH, N_SPARE_NEIGHBORS = 16, 3
 """Minimum length of a list, and how many entries it has beyond the number of neighbors."""
 MAX_CANDIDATES, MAX_REVERSE_CANDIDATES = 24, 10
 """Candidates of a point in one iteration: the nearest of its own list, and additional reverse neighbors."""
-FIRST_LIST_LENGTH, MAX_DESCENT_LENGTH = 18, 70
+FIRST_LIST_LENGTH, MAX_DESCENT_LENGTH = 22, 70
 """The leaves fill at most the first of a list. Lists longer than the second have two fifths of their length and ten
 during the descent; one last iteration lengthens them."""
 MIN_UPDATE_SHARE = 0.01
 """The descent ends when an iteration changes at most this share of all entries: three iterations on MNIST."""
 # 784 columns, k = 15, CPU seconds of one thread (recall) on MNIST and Fashion-MNIST, on a busy machine: 128 directions
 # and lists of 27 3.0 (0.995) and 2.0 (0.946); 160 and 52 3.3 (0.997) and 2.4 (0.994), or with first lists of 24
-# 4.1 (0.998) and 2.6 (0.996); 192 and 52 3.6 (0.996) and 2.7 (0.996). Distances that end early are not faster: fetching
-# the rows takes most of the time.
+# 4.1 (0.998) and 2.6 (0.996); 192 and 52 3.6 (0.996) and 2.7 (0.996); 192, 56 and first lists of 22 3.0 (0.997) on the
+# second. Distances that end early are not faster: fetching the rows takes most of the time.
 MAX_PROJECTED_COLUMNS = 192
 """Rows of more columns are projected to this many."""
-PROJECTED_LIST_SHARE, N_SPARE_PROJECTED = 2.0, 22
+PROJECTED_LIST_SHARE, N_SPARE_PROJECTED = 2.0, 26
 """Length of a list of projected rows: this many times the number of neighbors, and these."""
 TARGET_RECALL, MIN_WIDENING_RECALL, N_WIDENINGS = 0.991, 0.9, 2
 """Lists whose recall is between these are widened by half, which leaves about half of the misses, at most so often."""

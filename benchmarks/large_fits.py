@@ -26,12 +26,10 @@ from manifoldry import datasets, metrics
 from manifoldry._numerics.ranks import rank_measures
 from neighbor_embeddings import label_score, layout, opentsne, pacmap, umap_learn, umap_seeded
 from neighbor_embeddings import load as load_mnist
-from search import N_NEIGHBORS, pynndescent
-from search import manifoldry as own_search
 from tables import Table
 
 peers.MAX_SECONDS = 1200
-N_THREADS = 2
+N_THREADS, N_NEIGHBORS = 2, 15
 Rows = tuple[np.ndarray, np.ndarray]
 Quality = Callable[[np.ndarray, np.ndarray, np.ndarray], dict[str, float]]
 
@@ -47,6 +45,21 @@ def sklearn_manifold(name: str, **settings: Any) -> Callable[[np.ndarray], np.nd
         return getattr(manifold, name)(n_jobs=N_THREADS, **settings).fit_transform(X)
 
     return fit
+
+
+def own_search(X: np.ndarray) -> np.ndarray:
+    from manifoldry._core.run import Run
+    from manifoldry.graph._search import NeighborRule, neighbor_graph
+
+    graph, _ = neighbor_graph(X, NeighborRule(N_NEIGHBORS).resolve(len(X)), Run(0, N_THREADS))
+    return graph.indices.reshape(len(X), -1)
+
+
+def pynndescent(X: np.ndarray) -> np.ndarray:
+    from pynndescent import NNDescent
+
+    # The point itself is in its list.
+    return NNDescent(X, n_neighbors=N_NEIGHBORS + 1, random_state=0, n_jobs=N_THREADS).neighbor_graph[0]
 
 
 def sklearn_search(X: np.ndarray) -> np.ndarray:

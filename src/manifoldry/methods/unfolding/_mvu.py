@@ -32,10 +32,6 @@ MAX_BOUNDS_RANK = 10
 """Maximum dimension of a program of upper bounds, used as far as its dual requires: 178 wines need five."""
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
-MAX_SURFACE_PAIRS = 4500
-"""Maximum number of equal distances of a surface for which the program is solved over all Gram matrices. Beyond, low
-rank is as good: a roll of 600 points (3,500 distances) takes 7 against 5 CPU s, of 1,000 (5,700) 28 against 8, with a
-variance that differs by 3e-5. Other data needs the rank: 300 images have half the variance in low rank."""
 OTHER_SECONDS, OTHER_GROWTH = 110.0, 2.7
 """Seconds for a thousand points in low rank that are no surface, whose graphs have no small separators, and the power
 of the number of points by which they grow: 300 digits took 4 s, 500 images of a face 17 s."""
@@ -62,7 +58,7 @@ class MVU(KeptDistancesMixin):
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
-    Equalities keep sheets open around holes. Up to 9,000 of them (4,500 of a surface) the program is solved over all
+    Equalities keep sheets open around holes. Up to 9,000 of them the program is solved over all
     Gram matrices G, by a primal-dual interior-point method, until its dual proves the variance optimal to ``tol``.
     Inequalities need few dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by
     Newton's method with a logarithmic barrier; their dual is as tight. More equalities, or a given ``max_rank``, are
@@ -117,9 +113,8 @@ class MVU(KeptDistancesMixin):
 
     common_neighbors: bool = parameter("Whether to keep distances between neighbors of a point too.", default=False)
     max_rank: PositiveInt | None = parameter(
-        "Maximum dimension of a program in low rank. None needs no low rank for up to 9,000 equalities (4,500 of a "
-        "surface), and is n_components + 2 for more; for inequalities it is 10, of which as many are used as their "
-        "dual requires.",
+        "Maximum dimension of a program in low rank. None needs no low rank for up to 9,000 equalities, and is "
+        "n_components + 2 for more; for inequalities it is 10, of which as many are used as their dual requires.",
         default=None,
     )
     target_metric: Literal["categorical", "numeric"] = parameter(TARGET_METRIC_TEXT, default="categorical")
@@ -140,8 +135,7 @@ class MVU(KeptDistancesMixin):
     def _unfold(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
         graph = sample.graph
         pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
-        in_any_rank = self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS
-        if in_any_rank and (len(pairs) <= MAX_SURFACE_PAIRS or not is_surface(sample, n_components)):
+        if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
             # Distances with targets fit too, which are one more coordinate, unless some are unknown.
             complete = sample.targets is None or bool(sample.targets.known.all())
             fits = complete and distances_fit(sample, pairs, self)

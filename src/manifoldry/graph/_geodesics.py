@@ -68,6 +68,7 @@ def _lengths_from(
         # In blocks, because scipy also returns the lengths between the sources.
         for lo, hi in run.ranges(m, max(n, MIN_SCIPY_SOURCES)):
             lengths[lo:hi] = _by_scipy(graph, sources[lo:hi], offsets[lo:hi])
+        run.step(m, m)
         return lengths, np.ones(m, dtype=bool)
     dtype = np.float64 if 8 * m * n <= MAX_DOUBLE_BYTES else np.float32
     run.announce(

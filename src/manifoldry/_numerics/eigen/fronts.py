@@ -187,7 +187,10 @@ class Factor:
         free: list[FloatArray] = []  # at most one per thread: new memory is expensive
 
         def factor(chosen: IntArray, at: IntArray) -> tuple[int, FloatArray]:
-            stacks = free.pop() if free else np.empty(max(sizes))
+            try:
+                stacks = free.pop()
+            except IndexError:
+                stacks = np.empty(max(sizes))
             raised = factor_subtree(BLAS, *matrix, *tree, L, chosen, at, stacks, floor)
             update = stacks[at[-1] : at[-1] + border[chosen[-1]] ** 2].copy()
             free.append(stacks)

@@ -91,7 +91,7 @@ class Pencil:
     @cached_property
     def is_laplacian(self) -> bool:
         """Whether a sparse A has positive entries on its diagonal only, as the Laplacian of a graph."""
-        return self.sparse and self.sign > 0 and np.count_nonzero(self.A.data > 0) <= self.n
+        return self.sparse and self.sign > 0 and int(np.count_nonzero(self.A.data > 0)) <= self.n
 
     @property
     def eps(self) -> float:

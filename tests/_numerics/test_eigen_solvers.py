@@ -108,7 +108,7 @@ def test_a_singular_factor_is_not_the_end(monkeypatch):
     exact = np.linalg.eigvalsh(A.toarray())[1:4]
     monkeypatch.setattr(solvers, "splu", singular)
     found = smallest(A, 3, null=np.ones(620), run=Run())
-    assert found.solver == "polynomial"  # it comes before two levels, and meets its tolerance
+    assert found.solver == "two-level"  # the next for a Laplacian
     np.testing.assert_allclose(found.values, exact, atol=16e-12)
 
 

@@ -123,3 +123,20 @@ def test_eigenpairs_by_fronts_are_those_of_the_sheet_for_any_number_of_threads()
     np.testing.assert_allclose(spectra[0].values / spectra[0].values[0], [1, 4, 9], rtol=0.1)
     for spectrum in spectra[1:]:
         assert np.array_equal(spectrum.vectors, spectra[0].vectors)
+
+
+def test_a_large_laplacian_without_separators_is_solved_by_two_levels():
+    A = _laplacian(np.random.default_rng(5).standard_normal((MIN_FRONTS_SIZE, 8)), 10)
+    spectrum = smallest(A, 3, null=np.ones(len(A.indptr) - 1), run=Run(0))
+    assert spectrum.solver == "two-level"
+    assert (spectrum.residuals < 1e-10).all()
+
+
+@pytest.mark.parametrize("shift", [0.01, 1.0])
+def test_a_large_indefinite_matrix_has_the_shifted_eigenvalues(shift):
+    """The factor of a matrix that turns out to be indefinite is refused, and another solver takes over."""
+    n = MIN_FRONTS_SIZE
+    A = _laplacian(np.random.default_rng(5).uniform(size=(n, 2)) * [8.0, 1.0], 8)
+    expected = smallest(A, 3, run=Run(0)).values - shift
+    found = smallest(A - shift * sp.eye_array(n), 3, run=Run(0)).values
+    np.testing.assert_allclose(found, expected, atol=1e-9)

@@ -11,7 +11,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 
 MAX_LEAF = 64  # points of a region that is not bisected further
-MIN_ROWS = 8192  # minimum number of rows that a task renumbers
+MIN_RENUMBERED_ROWS = 8192  # minimum number of rows that a task renumbers
 MIN_TASK_POINTS, MAX_TASK_DEPTH = 4096, 5
 """Points of a region that is one task with all its parts, and depth of the regions that are: at most 32 tasks."""
 
@@ -101,7 +101,7 @@ def _renumbered(indptr: Any, indices: Any, order: IntArray, run: Run) -> tuple[A
     place = _inverse(order)
     ends = np.concatenate([[0], np.cumsum(np.diff(indptr)[order])])
     renumbered = np.empty_like(indices)
-    rows = run.shares(len(order), MIN_ROWS)
+    rows = run.shares(len(order), MIN_RENUMBERED_ROWS)
     run.map(renumber_rows, [(indptr, indices, order, place, ends, renumbered, lo, hi) for lo, hi in rows])
     return ends, renumbered
 
@@ -187,7 +187,10 @@ class Factor:
         free: list[FloatArray] = []  # at most one per thread: new memory is expensive
 
         def factor(chosen: IntArray, at: IntArray) -> tuple[int, FloatArray]:
-            stacks = free.pop() if free else np.empty(max(sizes))
+            try:
+                stacks = free.pop()
+            except IndexError:
+                stacks = np.empty(max(sizes))
             raised = factor_subtree(BLAS, *matrix, *tree, L, chosen, at, stacks, floor)
             update = stacks[at[-1] : at[-1] + border[chosen[-1]] ** 2].copy()
             free.append(stacks)

@@ -6,7 +6,7 @@ import numpy as np
 
 from manifoldry._core.kernel import kernel
 
-MAX_DEPTH = 62  # bisections that a path of 64 bits can hold
+MAX_BISECTIONS = 62  # bisections that a path of 64 bits can hold
 N_SMOOTHINGS = 2  # majority votes along a cut: they shorten it by a fifth, which halves the work of a factor
 MIN_SMOOTHED = 500  # points of a region below which its cut is not smoothed
 
@@ -150,7 +150,7 @@ def bisect(first, other, count, size, max_leaf):  # type: ignore[no-untyped-def]
         lo, hi, total = lows[r], highs[r], 0
         for q in range(lo, hi):
             total += size[order[q]]
-        if total > max_leaf and hi - lo > 1 and depths[r] < MAX_DEPTH:
+        if total > max_leaf and hi - lo > 1 and depths[r] < MAX_BISECTIONS:
             for q in range(lo, hi):
                 hops[0, order[q]] = -1
             end, q = _hops(first, other, region, r, order[lo], hops[0], queue, lo), lo
@@ -173,7 +173,7 @@ def bisect(first, other, count, size, max_leaf):  # type: ignore[no-untyped-def]
                 lows.append(cut if child else lo)
                 highs.append(hi if child else cut)
                 depths.append(depths[r] + 1)
-                paths.append(paths[r] | (np.uint64(child) << np.uint64(MAX_DEPTH + 1 - depths[r])))
+                paths.append(paths[r] | (np.uint64(child) << np.uint64(MAX_BISECTIONS + 1 - depths[r])))
                 children.append(-1)
         r += 1
     return region, np.array(paths), np.array(depths), np.array(children)
@@ -181,7 +181,7 @@ def bisect(first, other, count, size, max_leaf):  # type: ignore[no-untyped-def]
 
 @kernel("int64(uint64[::1], int32[::1], int64, int64)")
 def _side(paths, leaf, depth, i):  # type: ignore[no-untyped-def]
-    return int((paths[leaf[i]] >> np.uint64(MAX_DEPTH + 1 - depth)) & np.uint64(1))
+    return int((paths[leaf[i]] >> np.uint64(MAX_BISECTIONS + 1 - depth)) & np.uint64(1))
 
 
 @kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64)")

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LIMITS = {
     "PCA": (12, 10),
-    "Isomap": (24, 12),
+    "Isomap": (25, 12),
     "UMAP": (41, 20),
     "IPA": (41, 19),
     "score": (19, 14),

@@ -21,11 +21,11 @@ from manifoldry._numerics.eigen.davidson import (
     polynomial,
     upper_bound,
 )
+from manifoldry._numerics.eigen.kernels.aggregates import add_coarse, aggregate
 from manifoldry._numerics.eigen.localized import _restricted
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, Pencil, column_space
 from manifoldry._numerics.eigen.solvers import level_widths, predicted_fill
 from manifoldry._numerics.eigen.two_level import two_level
-from manifoldry._numerics.kernels.aggregates import add_coarse, aggregate
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 

@@ -212,7 +212,7 @@ class ChebyshevInverse:
 
     def __call__(self, R: FloatArray) -> FloatArray:
         """Return approximately H^-1 R."""
-        from manifoldry._numerics.kernels.chebyshev import N_COLUMNS_AT_ONCE
+        from manifoldry._numerics.eigen.kernels.chebyshev import N_COLUMNS_AT_ONCE
 
         result = np.empty(R.shape)
         lengths = np.linalg.norm(R, axis=0)
@@ -225,7 +225,7 @@ class ChebyshevInverse:
         return result
 
     def _iterate(self, right: Any) -> Any:
-        from manifoldry._numerics.kernels.chebyshev import chebyshev_rows
+        from manifoldry._numerics.eigen.kernels.chebyshev import chebyshev_rows
 
         lower = self.upper * (FLAT_DEGREES / self.degree) ** 2
         middle, radius = (self.upper + lower) / 2, (self.upper - lower) / 2
@@ -243,7 +243,7 @@ class ChebyshevInverse:
 
     def _image(self, current: Any, image: Any) -> Any:
         """Return R times ``current``, written to ``image``; without a factor, ``current`` itself."""
-        from manifoldry._numerics.kernels.chebyshev import product_rows
+        from manifoldry._numerics.eigen.kernels.chebyshev import product_rows
 
         if self.right_factor is None:
             return current
@@ -286,7 +286,7 @@ def _compiled_form(A: Any) -> tuple[Any, Any, Any]:
 
 def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
     """Return the block with random columns up to a multiple of the lanes: their products cost nothing extra."""
-    from manifoldry._numerics.kernels.chebyshev import N_COLUMNS_AT_ONCE
+    from manifoldry._numerics.eigen.kernels.chebyshev import N_COLUMNS_AT_ONCE
 
     more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
     random = np.random.Generator(np.random.Philox(key=1)).standard_normal((pencil.n, more))

@@ -32,7 +32,7 @@ class Fronts:
     @classmethod
     def of(cls, A: Any, max_operations: float, run: Run) -> Fronts | None:
         """Dissect a symmetric csr_array; None if its separators alone take more operations."""
-        from manifoldry._numerics.kernels.dissection import aggregates, bisect, dissect, quotient
+        from manifoldry._numerics.eigen.kernels.dissection import aggregates, bisect, dissect, quotient
 
         graph = _compiled_form(A)
         label = aggregates(*graph)
@@ -96,7 +96,7 @@ def _compiled_form(A: Any) -> tuple[Any, Any]:
 
 def _renumbered(indptr: Any, indices: Any, order: IntArray, run: Run) -> tuple[Any, Any]:
     """Return a graph with its points in another order."""
-    from manifoldry._numerics.kernels.dissection import renumber_rows
+    from manifoldry._numerics.eigen.kernels.dissection import renumber_rows
 
     place = _inverse(order)
     ends = np.concatenate([[0], np.cumsum(np.diff(indptr)[order])])
@@ -117,7 +117,7 @@ def _borders(
     graph: tuple[Any, Any], order: Any, nodes: IntArray, subtrees: list[Any], levels: list[Any], run: Run
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return where the borders of fronts begin and end, and their rows."""
-    from manifoldry._numerics.kernels.dissection import borders
+    from manifoldry._numerics.eigen.kernels.dissection import borders
 
     start, stop, none = (
         np.zeros(len(nodes), dtype=np.int64),
@@ -165,7 +165,7 @@ class Factor:
     @classmethod
     def of(cls, fronts: Fronts, A: Any, diagonal: FloatArray, floor: float, run: Run) -> Factor:
         """Factor a csr_array plus a diagonal; pivots below ``floor`` are raised to it."""
-        from manifoldry._numerics.kernels.fronts import (
+        from manifoldry._numerics.eigen.kernels.fronts import (
             BLAS,
             TILE,
             assemble_front,
@@ -216,7 +216,7 @@ class Factor:
 
     def solve(self, B: FloatArray) -> FloatArray:
         """Return K^-1 B."""
-        from manifoldry._numerics.kernels.fronts import BLAS, solve_backward, solve_forward
+        from manifoldry._numerics.eigen.kernels.fronts import BLAS, solve_backward, solve_forward
 
         fronts, state = self.fronts, (BLAS, *self.tree, self.L)
         X = np.ascontiguousarray(B[fronts.order].T)

@@ -64,7 +64,7 @@ class _Levels:
 
     @classmethod
     def of(cls, pencil: Pencil, run: Run) -> _Levels:
-        from manifoldry._numerics.kernels.aggregates import add_coarse
+        from manifoldry._numerics.eigen.kernels.aggregates import add_coarse
 
         flat = np.ravel(np.broadcast_to(pencil.root, (pencil.n, 1)))  # the constant function, as a vector of H
         scale = sp.diags_array(1.0 / flat)
@@ -109,7 +109,7 @@ class _Levels:
 
 def _aggregates(rows: tuple[Any, Any, Any]) -> tuple[IntArray, int, int]:
     """Return the aggregate of each row, their number, and the degree of a polynomial that reaches across them."""
-    from manifoldry._numerics.kernels.aggregates import aggregate
+    from manifoldry._numerics.eigen.kernels.aggregates import aggregate
 
     indptr, indices, data = rows
     label, degree = np.full(len(indptr) - 1, -1, dtype=np.int64), SMOOTHING_DEGREE

@@ -34,10 +34,9 @@ alignment matrix of a roll is 5e-13 of the norm (n = 50,000)."""
 MAX_LEVEL_WIDTH = 6000
 """Maximum width w of a breadth-first level for a sparse factorization, which takes about 2 w^3 / 6e9 s: a minute."""
 MIN_FRONTS_SIZE = 10_000  # order from which a definite sparse matrix is factored by fronts, which threads share
-MAX_FRONT_OPERATIONS = 6e11  # maximum number of operations of such a factorization: 20 s of one thread
-TWO_LEVEL_OPERATIONS = 10_000
-"""Operations of a factorization in the time that two levels take per entry of a Laplacian, about a microsecond: 20,000
-images take 0.3 instead of 1.3 s."""
+TWO_LEVEL_OPERATIONS, POLYNOMIAL_OPERATIONS = 10_000, 100_000
+"""Operations of a factorization in the time that other solvers take per entry: two levels a third of a microsecond to
+one for Laplacians, and the polynomial 3 to 12 for alignment matrices (20,000 images of 50 columns)."""
 MAX_RAISED_PIVOTS = 16  # more pivots at or below rounding mean that the matrix is not definite
 MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order."""
@@ -172,8 +171,8 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
     if pencil.matrix_free:
         return None
     if pencil.sparse and pencil.sign > 0 and pencil.n >= MIN_FRONTS_SIZE:
-        fronts = Fronts.of(pencil.A, MAX_FRONT_OPERATIONS, run)
-        most = TWO_LEVEL_OPERATIONS * pencil.A.nnz if pencil.is_laplacian else MAX_FRONT_OPERATIONS
+        most = pencil.A.nnz * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
+        fronts = Fronts.of(pencil.A, most, run)
         if fronts is None or fronts.operations > most or fronts.memory > available_memory() / 2:
             return None
         run.announce("matrix factor", fronts.memory)

@@ -13,12 +13,12 @@ import manifoldry
 from manifoldry._core.registry import list_clusterings, list_methods
 
 BUDGETS = {
-    "_core": (2_800, 15),
-    "_numerics": (13_950, 77),
-    "graph": (2_900, 12),
+    "_core": (3_020, 16),
+    "_numerics": (16_500, 87),
+    "graph": (3_000, 12),
     "data": (8_050, 36),
-    "methods": (17_600, 73),
-    "evaluation": (10_500, 42),
+    "methods": (17_650, 73),
+    "evaluation": (10_530, 42),
     "viz": (3_200, 13),
     "cli": (4_850, 33),
     ".": (200, 2),
@@ -29,9 +29,10 @@ MAX_FUNCTION_LINES = 50
 """Lines of a function without its signature and docstring."""
 MAX_FOLDER_MODULES = 15
 """Modules of a folder besides ``__init__``."""
-LARGER_FOLDERS = {"_numerics/kernels": 16, "cli/_flow": 17}
-MAX_SINGLE_IMPORTER_MODULES = 50
-"""Modules that exactly one other module imports: most should be merged into it."""
+LARGER_FOLDERS = {"_numerics/kernels": 18, "cli/_flow": 17}
+MAX_SINGLE_IMPORTER_MODULES = 37
+"""Modules that exactly one other module imports: most should be merged into it. Compiled loops do not count: a module
+of them is compiled as a whole, when it is first imported."""
 MAX_OWN_CLASSES = 4
 """Classes of this package among the base classes of an estimator, including itself, without mixins: for example Isomap,
 GraphEmbedder, Embedder and Estimator."""
@@ -106,8 +107,8 @@ def test_files_functions_and_folders_are_small(trees):
 
 def test_few_modules_have_a_single_importer():
     single = _load(ROOT / "benchmarks" / "structure.py").single_importer_modules(SOURCE)
-    listed = [f"{name} <- {client}" for name, client in sorted(single.items())]
-    assert len(single) <= MAX_SINGLE_IMPORTER_MODULES, "\n".join(listed)
+    listed = [f"{name} <- {client}" for name, client in sorted(single.items()) if "kernels." not in name]
+    assert len(listed) <= MAX_SINGLE_IMPORTER_MODULES, "\n".join(listed)
 
 
 def _own_classes(cls):

@@ -17,7 +17,7 @@ from manifoldry.graph._operations import symmetrize
 LAYOUT_ROWS_PER_TASK = 2048
 ROWS_PER_BLOCK = 256
 """Rows of a block of a sweep, some 30 us: at the end of a sweep of 70,000 rows 16 threads wait for 3 % of it."""
-EDGES_PER_CALL = 2**25  # edges times epochs in a compiled call, some tenths of a second: Ctrl-C waits for its end
+EPOCH_EDGES_PER_CALL = 2**25  # edges times epochs in a compiled call, some tenths of a second: Ctrl-C waits for its end
 REPULSION_OFFSET = 1e-3  # added to squared distances in the repulsion, so that no gradient is infinite
 N_PARTNERS = 16  # Random partners of each point in the estimate of the objective
 N_OBJECTIVE_BLOCKS, N_SCALE_BLOCKS = 16, 4
@@ -91,7 +91,7 @@ class NegativeSampling:
         p, density = self.parameters, self.density
         # Epochs before the first with the density term, which needs the layout after each.
         free = limit if density is None else int(np.floor((1.0 - density.goal.share) * p.n_epochs)) - step
-        n_epochs = max(1, min(limit, free, EDGES_PER_CALL // max(1, len(self._rows[1]))))
+        n_epochs = max(1, min(limit, free, EPOCH_EDGES_PER_CALL // max(1, len(self._rows[1]))))
         self._sweep(Y, step, n_epochs)
         if density is not None and free <= 0:
             Y += density.moves(Y, density.factor * p.learning_rate * (1.0 - step / p.n_epochs))

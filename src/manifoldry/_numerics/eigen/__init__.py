@@ -90,6 +90,7 @@ def _is_small(A: Any, k: int) -> bool:
 def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
     """Return eigenpairs by LAPACK; None if vectors of close values are not orthogonal, a risk of inverse iteration."""
     with run.stage("eigenproblem"), one_blas_thread():
+        run.step(0, k)
         matrix, n = np.asarray(A, dtype=np.float64), len(A)
         check.symmetric_form(matrix, matrix, 0.0, float(np.finfo(A.dtype).eps))
         matrix = (matrix + matrix.T) / 2

@@ -64,7 +64,8 @@ def whitened_rows(centered: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 def leading_scores(rows: Array, k: int, rng: np.random.Generator) -> FloatArray:
     """Return approximate first k principal coordinates (n, k) of rows, by randomized iteration (halko2011)."""
     if not issparse(rows) and rows.shape[1] <= k + N_EXTRA_DIRECTIONS:  # all directions are no more
-        return principal_scores(centered_rows(rows)[0], k)[1]
+        # Squares of large numbers are beyond single precision.
+        return principal_scores(centered_rows(rows.astype(np.float64))[0], k)[1]
     mean = np.asarray(rows.mean(axis=0)).ravel()
     width = min(k + N_EXTRA_DIRECTIONS, *rows.shape)
     directions = rng.normal(size=(rows.shape[1], width))

@@ -154,8 +154,8 @@ def main() -> None:
     columns = {"fit": "", "data": "", "rows": ",", "library": "", "seconds": ".2f", "times ours": ".2f"}
     columns |= {"added MB": ".0f", "trust": ".4f", "labels": ".4f", "rigid error": ".1e", "recall": ".4f"}
     caption = (
-        "Large fits with two threads: the better of two fits in a process that has fitted 1,500 points before. Rigid error: "
-        "root mean square distance to the true sheet after a rigid motion, relative to its size."
+        "Large fits with two threads: the better of two fits in a process that has fitted 1,500 points before. Rigid "
+        "error: root mean square distance to the true sheet after a rigid motion, relative to its size."
     )
     table = Table("large_fits", caption, columns, ("umap-learn", "openTSNE", "pacmap", "pynndescent"))
     with tempfile.TemporaryDirectory() as folder:

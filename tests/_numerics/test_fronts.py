@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from manifoldry._core.run import Run
-from manifoldry._numerics.eigen import smallest
+from manifoldry._numerics.eigen import smallest, solvers
 from manifoldry._numerics.eigen.fronts import Factor, Fronts
 from manifoldry._numerics.eigen.solvers import MIN_FRONTS_SIZE
 
@@ -114,8 +114,9 @@ def test_a_graph_without_separators_is_left_to_others():
     assert Fronts.of(_laplacian(np.random.default_rng(4).standard_normal((900, 8)), 10), 1e4, Run(0)) is None
 
 
-def test_eigenpairs_by_fronts_are_those_of_the_sheet_for_any_number_of_threads():
+def test_eigenpairs_by_fronts_are_those_of_the_sheet_for_any_number_of_threads(monkeypatch):
     """A long strip has the eigenvalues of its long side, times 1, 4, 9, ..., up to the noise of the sample."""
+    monkeypatch.setattr(solvers, "ALWAYS_FRONTS_SIZE", 0)
     n = MIN_FRONTS_SIZE
     A = _laplacian(np.random.default_rng(5).uniform(size=(n, 2)) * [8.0, 1.0], 8)
     spectra = [smallest(A, 3, null=np.ones(n), run=Run(0, n_jobs)) for n_jobs in THREADS]
@@ -133,8 +134,9 @@ def test_a_large_laplacian_without_separators_is_solved_by_two_levels():
 
 
 @pytest.mark.parametrize("shift", [0.01, 1.0])
-def test_a_large_indefinite_matrix_has_the_shifted_eigenvalues(shift):
+def test_a_large_indefinite_matrix_has_the_shifted_eigenvalues(shift, monkeypatch):
     """The factor of a matrix that turns out to be indefinite is refused, and another solver takes over."""
+    monkeypatch.setattr(solvers, "ALWAYS_FRONTS_SIZE", 0)
     n = MIN_FRONTS_SIZE
     A = _laplacian(np.random.default_rng(5).uniform(size=(n, 2)) * [8.0, 1.0], 8)
     expected = smallest(A, 3, run=Run(0)).values - shift

@@ -8,6 +8,8 @@ from sklearn.manifold import LocallyLinearEmbedding
 from helpers import sample_of
 from manifoldry import LLE, LTSA, HessianEigenmaps, ModifiedLLE, NonnegativeLLE, datasets, metrics
 from manifoldry._core.run import Run
+from manifoldry._numerics.eigen import solvers
+from manifoldry._numerics.geometry import neighborhoods
 from manifoldry._numerics.geometry.neighborhoods import sum_outer
 from manifoldry._numerics.geometry.tangent import affine_basis, assemble, hessian_basis, tangents
 from manifoldry._numerics.geometry.weights import alignment, modified_misfits, reconstruction
@@ -208,8 +210,10 @@ def test_true_scale_is_claimed_only_where_lengths_agree():
 
 
 @pytest.mark.parametrize("cls", [LLE, LTSA])
-def test_large_fits_do_not_depend_on_the_threads(cls):
-    """Enough points for the compiled assembly and for a factor by fronts."""
+def test_large_fits_do_not_depend_on_the_threads(cls, monkeypatch):
+    """By the compiled assembly and a factor by fronts, which larger fits have."""
+    monkeypatch.setattr(neighborhoods, "MIN_COMPILED_POINTS", 0)
+    monkeypatch.setattr(solvers, "ALWAYS_FRONTS_SIZE", 0)
     X = datasets.swiss_roll(12_000, random_state=0).X
     first = cls(n_jobs=1).fit(X)
     assert first.spectrum_.solver == "shift-invert"

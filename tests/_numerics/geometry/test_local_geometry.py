@@ -8,8 +8,9 @@ from scipy.sparse import csr_array
 from helpers import sample_of
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
+from manifoldry._numerics.geometry import neighborhoods
 from manifoldry._numerics.geometry.neighborhoods import (
-    MIN_COMPILED_POINTS,
+    MIN_SHARED_ROWS,
     Stack,
     gather,
     local_grams,
@@ -53,9 +54,10 @@ def test_local_inner_products_from_rows_and_from_distances(about_center):
 
 
 @pytest.mark.parametrize("complement", [False, True])
-@pytest.mark.parametrize("n", [9, MIN_COMPILED_POINTS])
-def test_products_are_added_at_their_places(n, complement):
+@pytest.mark.parametrize("n", [9, 2 * MIN_SHARED_ROWS])
+def test_products_are_added_at_their_places(n, complement, monkeypatch):
     """By numpy and compiled, in stacks of several sizes, with a point in most of them."""
+    monkeypatch.setattr(neighborhoods, "MIN_COMPILED_POINTS", MIN_SHARED_ROWS)
     rng = np.random.default_rng(1)
     parts = []
     for size, width in ((4, 3), (6, 1)):

@@ -142,6 +142,9 @@ class ConditionalDivergence(Divergence):
 
 EDGES_PER_CALL = 200_000_000
 """Edges between two chances to interrupt a descent, for each thread: half a second. Results do not depend on it."""
+MIN_TEAM_POINTS = 20_000
+"""Number of points from which many steps are one call, whose loops compile for seven seconds at their first use: 10,000
+images take as long without, because most of their steps sum by a tree."""
 CHECK_MESH_EVERY = 10  # steps between two comparisons of the mesh with exact sums
 
 
@@ -288,7 +291,8 @@ class ExaggerationPhase:
             MAX_MOVE,
         )
         tol = 0.0 if exaggerated else self.tol
-        if isinstance(divergence, JointDivergence) and isinstance(divergence.repulsion, FFTRepulsion):
+        large = divergence.joint.shape[0] >= MIN_TEAM_POINTS
+        if large and isinstance(divergence, JointDivergence) and isinstance(divergence.repulsion, FFTRepulsion):
             on_mesh = MeshMomentum(single, divergence, divergence.repulsion, self.exaggeration, self.min_width)
             return Phase(self.name, on_mesh, self.max_iter, tol, CHECK_EVERY, lambda _: on_mesh.collapsed, "divergence")
         collapsed = (lambda Y: bool(Y.std(axis=0).max() < self.min_width)) if self.min_width > 0 else None

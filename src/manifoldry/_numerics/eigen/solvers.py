@@ -33,7 +33,9 @@ RELATIVE_SHIFT = 1e-15
 alignment matrix of a roll is 5e-13 of the norm (n = 50,000)."""
 MAX_LEVEL_WIDTH = 6000
 """Maximum width w of a breadth-first level for a sparse factorization, which takes about 2 w^3 / 6e9 s: a minute."""
-MIN_FRONTS_SIZE = 10_000  # order from which a definite sparse matrix is factored by fronts, which threads share
+MIN_FRONTS_SIZE, ALWAYS_FRONTS_SIZE, NARROW_LEVEL_WIDTH = 10_000, 50_000, 1000
+"""Order from which a definite sparse matrix is factored by fronts, which threads share. They compile for 17 s at their
+first use, so that up to the second order one with narrow levels is left to SuperLU, which takes less than a second."""
 TWO_LEVEL_OPERATIONS, POLYNOMIAL_OPERATIONS = 10_000, 100_000
 """Operations of a factorization in the time that other solvers take per entry: two levels a third of a microsecond to
 one for Laplacians, and the polynomial 3 to 12 for alignment matrices (20,000 images of 50 columns)."""
@@ -170,7 +172,9 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
     """Return the factorization that fits in memory and time: by fronts, "sparse", "dense" or None."""
     if pencil.matrix_free:
         return None
-    if pencil.sparse and pencil.sign > 0 and pencil.n >= MIN_FRONTS_SIZE:
+    entries, widest = predicted_fill(pencil.pattern()) if pencil.sparse and pencil.n < ALWAYS_FRONTS_SIZE else (0, 0)
+    wide = widest > NARROW_LEVEL_WIDTH and pencil.n >= MIN_FRONTS_SIZE
+    if pencil.sparse and pencil.sign > 0 and (wide or pencil.n >= ALWAYS_FRONTS_SIZE):
         most = pencil.A.nnz * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
         fronts = Fronts.of(pencil.A, most, run)
         if fronts is None or fronts.operations > most or fronts.memory > available_memory() / 2:
@@ -179,7 +183,8 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
         return fronts
     choice, needed = "dense", 16 * pencil.n**2
     if pencil.sparse:
-        entries, widest = predicted_fill(pencil.pattern())
+        if not widest:
+            entries, widest = predicted_fill(pencil.pattern())
         if entries <= MAX_SPARSE_FILL * pencil.n**2 / 2:
             choice, needed = "sparse", BYTES_PER_ENTRY * entries
         if pencil.n > MAX_DENSE_SHIFT_INVERT_SIZE and (choice == "dense" or widest > MAX_LEVEL_WIDTH):

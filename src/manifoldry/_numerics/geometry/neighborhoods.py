@@ -15,7 +15,8 @@ from manifoldry.graph._sample import NeighborhoodData
 
 MAX_STACK_ENTRIES = 4_000_000  # most entries of a stack of neighborhoods, and of other temporary arrays: about 30 MB
 
-MIN_COMPILED_POINTS = 4096  # points from which sums of small matrices are compiled
+MIN_COMPILED_POINTS = 20_000  # points from which sums of small matrices are compiled, which takes four seconds once
+MIN_SHARED_ROWS = 4096  # minimum number of rows of a task that sums them
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def sum_outer(
     values = np.concatenate([F.ravel() for _, F in parts])
     start, block, place = reverse_lists(ends, members, n_points)
     state = (ends, members, origins, values, start, block, place, complement)
-    sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_COMPILED_POINTS)])
+    sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_SHARED_ROWS)])
     counts, indices, data = (np.concatenate(arrays) for arrays in zip(*sums, strict=True))
     return csr_array((data, indices, np.concatenate([[0], np.cumsum(counts)])), shape=(n_points, n_points))
 

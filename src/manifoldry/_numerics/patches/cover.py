@@ -277,13 +277,14 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
 
 
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
-    sums = sp.csr_array((weights, (groups, np.arange(len(X)))), shape=(n_groups, len(X))) @ X
+    # One entry per column, in the order of the rows: nothing to sort.
+    sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups, len(X))) @ X
     return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
 
 
 def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
-    used, labels = np.unique(labels, return_inverse=True)
-    return centers[used], labels
+    used = np.bincount(labels, minlength=len(centers)) > 0
+    return (centers, labels) if used.all() else (centers[used], (np.cumsum(used) - 1)[labels])
 
 
 def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:

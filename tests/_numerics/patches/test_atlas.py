@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry._core.run import Run
+from manifoldry._numerics.patches import atlas as atlas_module
 from manifoldry._numerics.patches.atlas import (
     DISTORTION_TOL,
     ChartOptions,
@@ -32,7 +33,9 @@ def charting(width=2, kind="curved", overlap=0.3, share=None, even=False):
     return ChartOptions(width, kind, share, overlap, even)
 
 
-def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends():
+@pytest.mark.parametrize("at_once", [7, 2**14])
+def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends(monkeypatch, at_once):
+    monkeypatch.setattr(atlas_module, "EDGES_AT_ONCE", at_once)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2))
     X[7] = X[3]  # an edge of length zero has no relative change
@@ -56,7 +59,7 @@ def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends()
         else:
             pair = sorted((int(np.argmax(belongs[i])), int(np.argmax(belongs[j]))))
             expected.append(np.nan if tuple(pair) in tied else 1.0)
-    found = edge_distortions(graph, members, f, overlaps, 6)
+    found = edge_distortions(graph, members, f, overlaps, 6, Run(0, 3))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.isnan(found).any()
 

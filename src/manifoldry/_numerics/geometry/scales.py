@@ -115,8 +115,8 @@ def sampled_rows(X: Any) -> Any:
     rows = X if n <= most else X[np.linspace(0, n - 1, most).astype(np.int64)]
     if issparse(rows):
         return rows
-    complete: IntArray = np.isfinite(rows).all(axis=1)
-    return rows if complete.all() else rows[complete]
+    finite = np.isfinite(rows)
+    return rows if finite.all() else rows[finite.all(axis=1)]
 
 
 def are_counts(rows: Any) -> bool:
@@ -162,7 +162,7 @@ def crowding(Y: Any) -> Crowding:
     cells = plot_cells(as_points("Y", Y))
     counts = np.bincount(cells, minlength=1)
     crowded = counts >= max(MIN_CROWD, CROWDED_SHARE * len(cells))
-    points = np.flatnonzero(crowded[cells])
+    points = np.flatnonzero(crowded[cells]) if crowded.any() else np.empty(0, dtype=np.int64)
     return Crowding(int(crowded.sum()), len(points) / len(cells), points)
 
 

@@ -180,20 +180,21 @@ def voronoi_atlas(
     X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
 ) -> Atlas:
     """Return the atlas of about ``n_cells`` patches around k-means centers, which differ in every ``trial``."""
-    cells = find_cells(X, graph, n_cells, options.width, run, trial)
-    atlas = _connected_atlas(X, graph, cells, options, run)
-    loose = loose_patches(atlas, cells.labels, graph)
+    cells, parts = find_cells(X, graph, n_cells, options.width, run, trial), components(graph)
+    atlas = _connected_atlas(X, graph, cells, len(parts), options, run)
+    loose = loose_patches(atlas, cells.labels, parts)
     if loose.any():
-        atlas = _connected_atlas(X, graph, cells_around(X, graph, cells.centers[~loose], run), options, run)
+        fewer = cells_around(X, graph, cells.centers[~loose], run)
+        atlas = _connected_atlas(X, graph, fewer, len(parts), options, run)
     return atlas
 
 
 def _connected_atlas(
-    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, options: ChartOptions, run: Run
+    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, n_components: int, options: ChartOptions, run: Run
 ) -> Atlas:
-    """Return the atlas of the cells, with an overlap that connects what the graph connects, if any does."""
+    """Return the atlas of the cells, with an overlap that connects each component of the graph, if any does."""
     cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
-    n_components, growths = len(components(graph)), 0
+    growths = 0
     atlas = build_atlas(X, graph, cover, options, run)
     while atlas.components.max() >= n_components and (growths < MAX_GROWTHS or cover.overlap < MAX_GROWN_OVERLAP):
         cover, growths = replace(cover, overlap=cover.overlap * OVERLAP_GROWTH), growths + 1
@@ -201,12 +202,12 @@ def _connected_atlas(
     return atlas
 
 
-def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
+def loose_patches(atlas: Atlas, labels: IntArray, connected: list[IntArray]) -> Array:
     """Return which patches are badly connected: to patches with at most `MAX_LOOSE_SHARE` of the component's points."""
     parts = atlas.components
     sizes = np.bincount(parts[labels])
     loose = np.zeros(atlas.charts.n_patches, dtype=bool)
-    for members in components(graph):
+    for members in connected:
         patches = np.unique(labels[members])
         small = sizes[parts[patches]] <= MAX_LOOSE_SHARE * len(members)
         loose[patches] |= small & ~small.all()

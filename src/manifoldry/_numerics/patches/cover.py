@@ -219,7 +219,8 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
         sizes = np.bincount(parts)
         large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
         if large.sum() <= len(centers):
-            break
+            centers, labels = _without_empty(centers, labels)
+            return VoronoiCells(centers, labels, _borders(parts, labels, graph, len(centers)))
         new_labels = np.cumsum(large) - 1
         mask = large[parts]
         centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
@@ -289,7 +290,10 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
 
 def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
-    parts, _ = label_components(labels, graph)
+    return _borders(label_components(labels, graph)[0], labels, graph, n_cells)
+
+
+def _borders(parts: IntArray, labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     sizes = np.bincount(parts)
     order = np.lexsort((sizes[parts], labels))
     last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry._core.run import Run
+from manifoldry._numerics.patches import atlas as atlas_module
 from manifoldry._numerics.patches.atlas import (
     DISTORTION_TOL,
     ChartOptions,
@@ -19,7 +20,7 @@ from manifoldry._numerics.patches.atlas import (
 from manifoldry._numerics.patches.cover import Membership, cells_around, find_cells
 from manifoldry._numerics.patches.overlaps import find_overlaps
 from manifoldry._numerics.patches.restarts import Trial
-from manifoldry.graph._operations import symmetrize
+from manifoldry.graph._operations import components, symmetrize
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 
@@ -32,7 +33,9 @@ def charting(width=2, kind="curved", overlap=0.3, share=None, even=False):
     return ChartOptions(width, kind, share, overlap, even)
 
 
-def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends():
+@pytest.mark.parametrize("at_once", [7, 2**14])
+def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends(monkeypatch, at_once):
+    monkeypatch.setattr(atlas_module, "EDGES_AT_ONCE", at_once)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2))
     X[7] = X[3]  # an edge of length zero has no relative change
@@ -56,7 +59,7 @@ def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends()
         else:
             pair = sorted((int(np.argmax(belongs[i])), int(np.argmax(belongs[j]))))
             expected.append(np.nan if tuple(pair) in tied else 1.0)
-    found = edge_distortions(graph, members, f, overlaps, 6)
+    found = edge_distortions(graph, members, f, overlaps, 6, Run(0, 3))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.isnan(found).any()
 
@@ -124,13 +127,13 @@ def test_patches_that_nothing_holds_are_loose_unless_they_are_many():
     graph = symmetrize(neighbor_graph(X, NeighborRule(6).resolve(600), Run(0, 1))[0])
     cells = find_cells(X, graph, 20, 2, Run(0, 1))
     atlas = voronoi_atlas(X, graph, 20, charting(), Run(0, 1))
-    assert not loose_patches(atlas, cells.labels, graph).any()
+    assert not loose_patches(atlas, cells.labels, components(graph)).any()
     overlaps = atlas.overlaps
     alone = replace(atlas, overlaps=overlaps[(overlaps.first != 7) & (overlaps.second != 7)])
-    assert np.flatnonzero(loose_patches(alone, cells.labels, graph)).tolist() == [7]
+    assert np.flatnonzero(loose_patches(alone, cells.labels, components(graph))).tolist() == [7]
     left = cells.centers[:, 0] < 0.5  # two halves, neither of them small
     halves = replace(atlas, overlaps=overlaps[left[overlaps.first] == left[overlaps.second]])
-    assert not loose_patches(halves, cells.labels, graph).any()
+    assert not loose_patches(halves, cells.labels, components(graph)).any()
     fewer = cells_around(X, graph, np.delete(cells.centers, 7, axis=0), Run(0, 1))
     others = np.delete(cells.centers, 7, axis=0)
     nearest = np.argmin(np.linalg.norm(X[:, None] - others, axis=2), axis=1)

@@ -44,6 +44,7 @@ MAX_SURFACE_RESIDUAL = 0.3
 MAX_CHART_CHANGE, MAX_CHANGE_RATIO = 0.03, 7.0
 """Largest 99 % quantile of changes from chart to layout where patches agree; and over that from data to chart."""
 INCONSISTENT_QUANTILE = 0.99
+EDGES_AT_ONCE = 2**14  # edges per task, some milliseconds
 History = list[tuple[int, float]]
 """Numbers of patches tried, and the distortion of edges with each."""
 
@@ -179,20 +180,21 @@ def voronoi_atlas(
     X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
 ) -> Atlas:
     """Return the atlas of about ``n_cells`` patches around k-means centers, which differ in every ``trial``."""
-    cells = find_cells(X, graph, n_cells, options.width, run, trial)
-    atlas = _connected_atlas(X, graph, cells, options, run)
-    loose = loose_patches(atlas, cells.labels, graph)
+    cells, parts = find_cells(X, graph, n_cells, options.width, run, trial), components(graph)
+    atlas = _connected_atlas(X, graph, cells, len(parts), options, run)
+    loose = loose_patches(atlas, cells.labels, parts)
     if loose.any():
-        atlas = _connected_atlas(X, graph, cells_around(X, graph, cells.centers[~loose], run), options, run)
+        fewer = cells_around(X, graph, cells.centers[~loose], run)
+        atlas = _connected_atlas(X, graph, fewer, len(parts), options, run)
     return atlas
 
 
 def _connected_atlas(
-    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, options: ChartOptions, run: Run
+    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, n_components: int, options: ChartOptions, run: Run
 ) -> Atlas:
-    """Return the atlas of the cells, with an overlap that connects what the graph connects, if any does."""
+    """Return the atlas of the cells, with an overlap that connects each component of the graph, if any does."""
     cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
-    n_components, growths = len(components(graph)), 0
+    growths = 0
     atlas = build_atlas(X, graph, cover, options, run)
     while atlas.components.max() >= n_components and (growths < MAX_GROWTHS or cover.overlap < MAX_GROWN_OVERLAP):
         cover, growths = replace(cover, overlap=cover.overlap * OVERLAP_GROWTH), growths + 1
@@ -200,12 +202,12 @@ def _connected_atlas(
     return atlas
 
 
-def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
+def loose_patches(atlas: Atlas, labels: IntArray, connected: list[IntArray]) -> Array:
     """Return which patches are badly connected: to patches with at most `MAX_LOOSE_SHARE` of the component's points."""
     parts = atlas.components
     sizes = np.bincount(parts[labels])
     loose = np.zeros(atlas.charts.n_patches, dtype=bool)
-    for members in components(graph):
+    for members in connected:
         patches = np.unique(labels[members])
         small = sizes[parts[patches]] <= MAX_LOOSE_SHARE * len(members)
         loose[patches] |= small & ~small.all()
@@ -268,43 +270,64 @@ def charted_atlas(
     """Return the atlas of given charts: coordinates in them, overlaps, and distortions of the edges."""
     f = charts.coordinates(X, members, run)
     overlaps = find_overlaps(members, f, cover.n_patches)
-    return Atlas(cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches))
+    distortions = edge_distortions(graph, members, f, overlaps, cover.n_patches, run)
+    return Atlas(cover, members, charts, f, overlaps, distortions)
 
 
 def edge_distortions(
-    graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int
+    graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int, run: Run
 ) -> FloatArray:
     """Return the relative change of every edge (i < j, in the graph's order) in the heaviest patch that contains it."""
     rows = graph.rows()
     up = (rows < graph.indices) & (graph.lengths > 0)
     i, j, lengths = rows[up], graph.indices[up].astype(np.int64), graph.lengths[up]
-    edge, entry, other = _edges_inside_patches(members, i, j, n_patches)
-    weight = members.weights[entry] * members.weights[other]
-    # The last entry of each edge in this order is in its heaviest patch.
-    order = np.lexsort((weight, edge))
-    chosen = order[np.append(np.diff(edge[order]) > 0, True)] if len(edge) else order
-    heaviest = members.heaviest()
-    a, b = heaviest[i], heaviest[j]
-    overlapping = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
-    distortions = np.where(overlapping, np.nan, 1.0)
-    spans = np.linalg.norm(f[entry[chosen]] - f[other[chosen]], axis=1)
-    distortions[edge[chosen]] = spans / lengths[edge[chosen]] - 1
-    return distortions
+    heaviest, shared = members.heaviest(), overlaps.first * n_patches + overlaps.second
+    keys = _EntryKeys.of(members, n_patches)
+
+    def work(lo: int, hi: int) -> FloatArray:
+        edge, entry, other = keys.edges_inside(i[lo:hi], j[lo:hi])
+        distortions = np.full(hi - lo, np.nan)
+        if len(edge):
+            starts = np.flatnonzero(np.diff(edge, prepend=-1))
+            weight = members.weights[entry] * members.weights[other]
+            largest = np.repeat(np.maximum.reduceat(weight, starts), np.diff(starts, append=len(edge)))
+            chosen = np.flatnonzero(weight == largest)
+            chosen = chosen[np.diff(edge[chosen], append=hi) > 0]  # the last of equal ones
+            spans = np.linalg.norm(f[entry[chosen]] - f[other[chosen]], axis=1)
+            distortions[edge[chosen]] = spans / lengths[lo:hi][edge[chosen]] - 1
+        outside = np.bincount(edge, minlength=hi - lo) == 0
+        a, b = heaviest[i[lo:hi][outside]], heaviest[j[lo:hi][outside]]
+        overlapping = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), shared)
+        distortions[outside] = np.where(overlapping, np.nan, 1.0)
+        return distortions
+
+    return np.concatenate(run.map(work, run.ranges(len(i), EDGES_AT_ONCE)) or [lengths])
 
 
-def _edges_inside_patches(
-    members: Membership, i: IntArray, j: IntArray, n_patches: int
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all (edge, entry of i, entry of j) with both ends of the edge in the same patch."""
-    # A join of both ends' entries on the patch: every entry of i is searched among those of j.
-    key = members.points.astype(np.int64) * n_patches + members.patches
-    order = np.argsort(key, kind="stable")
-    counts = np.bincount(members.points, minlength=members.n_points)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    n_entries = counts[i]
-    edge = np.repeat(np.arange(len(i)), n_entries)
-    entry = np.repeat(starts[i] - (np.cumsum(n_entries) - n_entries), n_entries) + np.arange(int(n_entries.sum()))
-    target = j[edge] * n_patches + members.patches[entry]
-    other = order[np.minimum(np.searchsorted(key[order], target), len(key) - 1)]
-    common = key[other] == target
-    return edge[common], entry[common], other[common]
+@dataclass(frozen=True)
+class _EntryKeys:
+    """The entries of a membership by point and patch: sorted keys, their entries, and where each point's begin."""
+
+    patches: IntArray
+    n_patches: int
+    keys: IntArray
+    order: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, members: Membership, n_patches: int) -> _EntryKeys:
+        keys = members.points.astype(np.int64) * n_patches + members.patches
+        order = np.argsort(keys, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(members.points, minlength=members.n_points))])
+        return cls(members.patches, n_patches, keys[order], order, starts)
+
+    def edges_inside(self, i: IntArray, j: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return all (edge, entry of i, entry of j) with both ends of the edge in the same patch, edge by edge."""
+        # A join of both ends' entries on the patch: every entry of i is searched among those of j.
+        counts = self.starts[i + 1] - self.starts[i]
+        edge = np.repeat(np.arange(len(i)), counts)
+        entry = np.repeat(self.starts[i] - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+        target = j[edge] * self.n_patches + self.patches[entry]
+        found = np.minimum(np.searchsorted(self.keys, target), len(self.keys) - 1)
+        common = self.keys[found] == target
+        return edge[common], entry[common], self.order[found[common]]

@@ -219,7 +219,8 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
         sizes = np.bincount(parts)
         large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
         if large.sum() <= len(centers):
-            break
+            centers, labels = _without_empty(centers, labels)
+            return VoronoiCells(centers, labels, _borders(parts, labels, graph, len(centers)))
         new_labels = np.cumsum(large) - 1
         mask = large[parts]
         centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
@@ -277,18 +278,22 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
 
 
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
-    sums = sp.csr_array((weights, (groups, np.arange(len(X)))), shape=(n_groups, len(X))) @ X
+    # One entry per column, in the order of the rows: nothing to sort.
+    sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups, len(X))) @ X
     return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
 
 
 def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
-    used, labels = np.unique(labels, return_inverse=True)
-    return centers[used], labels
+    used = np.bincount(labels, minlength=len(centers)) > 0
+    return (centers, labels) if used.all() else (centers[used], (np.cumsum(used) - 1)[labels])
 
 
 def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
-    parts, _ = label_components(labels, graph)
+    return _borders(label_components(labels, graph)[0], labels, graph, n_cells)
+
+
+def _borders(parts: IntArray, labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     sizes = np.bincount(parts)
     order = np.lexsort((sizes[parts], labels))
     last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)

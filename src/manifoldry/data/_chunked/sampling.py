@@ -44,8 +44,9 @@ class KeyedRows:
 
     def add(self, keys: FloatArray, rows: Array | None = None) -> None:
         """Add the next rows by their keys."""
-        full = len(self._keys) >= self.size
-        low = np.flatnonzero(keys <= (np.partition(self._keys, self.size - 1)[self.size - 1] if full else np.inf))
+        known = self._keys if len(self._keys) >= self.size else keys
+        enough = len(known) >= self.size
+        low = np.flatnonzero(keys <= (np.partition(known, self.size - 1)[self.size - 1] if enough else np.inf))
         self._keys = np.concatenate([self._keys, keys[low]])
         self._numbers = np.concatenate([self._numbers, self.n_rows + low])
         if rows is not None:

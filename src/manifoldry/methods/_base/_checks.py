@@ -71,7 +71,9 @@ class LayoutReport:
 
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
     """Return what is wrong with a layout of ``X`` that an estimator, of any library, was fitted to."""
-    embedded = np.flatnonzero(np.isfinite(Y).all(axis=1))
+    finite = np.isfinite(Y)
+    # numpy is slow along the rows of a narrow array, so they are looked at only if some number is not finite.
+    embedded = np.arange(len(Y)) if finite.all() else np.flatnonzero(finite.all(axis=1))
     if len(embedded) < MIN_CHECKED_POINTS:
         return LayoutReport()
     check_of = LayoutCheck(X, np.asarray(Y, dtype=float), model, run)

@@ -13,7 +13,7 @@ from manifoldry._core.run import Run
 from manifoldry._numerics.eigen import GramMatrix, largest, smallest, solvers
 from manifoldry._numerics.eigen import two_level as two_levels
 from manifoldry._numerics.eigen.davidson import (
-    ROWS_PER_TASK,
+    BLOCK_ROWS_PER_TASK,
     ChebyshevInverse,
     Ritz,
     Tolerance,
@@ -176,7 +176,7 @@ def test_the_factor_fits_the_graph():
     assert chosen(aslinearoperator(np.eye(500))) is None
 
 
-@pytest.mark.parametrize("n", [200, 2 * ROWS_PER_TASK + 3])
+@pytest.mark.parametrize("n", [200, 2 * BLOCK_ROWS_PER_TASK + 3])
 def test_orthonormal_replaces_dependent_columns(n):
     rng = np.random.default_rng(0)
     base = np.linalg.qr(rng.standard_normal((n, 6)))[0]

@@ -183,12 +183,12 @@ def orthonormal(block: FloatArray, run: Run, *bases: FloatArray) -> FloatArray:
 
 # Threads share the rows of tall blocks; sums over rows are those of fixed ranges, added in order.
 
-ROWS_PER_TASK = 8192
+BLOCK_ROWS_PER_TASK = 8192
 
 
 def by_rows(work: Callable[..., T], run: Run, *arrays: FloatArray) -> list[T]:
     """Return ``work`` of each range of rows of the arrays."""
-    ranges = run.ranges(len(arrays[0]), ROWS_PER_TASK)
+    ranges = run.ranges(len(arrays[0]), BLOCK_ROWS_PER_TASK)
     return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=len(ranges) > 1)
 
 
@@ -225,7 +225,7 @@ def thin_q(block: FloatArray, run: Run) -> FloatArray:
     def work(number: int, lo: int, hi: int) -> None:
         np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
 
-    ranges = run.ranges(len(block), ROWS_PER_TASK)
+    ranges = run.ranges(len(block), BLOCK_ROWS_PER_TASK)
     run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
     return result
 

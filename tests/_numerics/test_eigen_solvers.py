@@ -13,6 +13,7 @@ from manifoldry._core.run import Run
 from manifoldry._numerics.eigen import GramMatrix, largest, smallest, solvers
 from manifoldry._numerics.eigen import two_level as two_levels
 from manifoldry._numerics.eigen.davidson import (
+    BLOCK_ROWS_PER_TASK,
     ChebyshevInverse,
     Ritz,
     Tolerance,
@@ -175,17 +176,20 @@ def test_the_factor_fits_the_graph():
     assert chosen(aslinearoperator(np.eye(500))) is None
 
 
-def test_orthonormal_replaces_dependent_columns():
+@pytest.mark.parametrize("n", [200, 2 * BLOCK_ROWS_PER_TASK + 3])
+def test_orthonormal_replaces_dependent_columns(n):
     rng = np.random.default_rng(0)
-    base = np.linalg.qr(rng.standard_normal((200, 6)))[0]
-    fresh = rng.standard_normal((200, 2))
-    block = np.c_[fresh, fresh.sum(axis=1), base @ np.ones(6), np.zeros(200)]
-    Q = orthonormal(block, base)
-    assert Q.shape == (200, 5)
+    base = np.linalg.qr(rng.standard_normal((n, 6)))[0]
+    fresh = rng.standard_normal((n, 2))
+    block = np.c_[fresh, fresh.sum(axis=1), base @ np.ones(6), np.zeros(n)]
+    Q = orthonormal(block, Run(0, 1), base)
+    assert Q.shape == (n, 5)
     np.testing.assert_allclose(Q.T @ Q, np.eye(5), atol=1e-14)
     np.testing.assert_allclose(base.T @ Q, 0, atol=1e-14)
     part = fresh - base @ (base.T @ fresh)
     np.testing.assert_allclose(Q @ (Q.T @ part), part, atol=1e-12)
+    for threads in (2, 3, 7, 16):
+        np.testing.assert_array_equal(orthonormal(block, Run(0, threads), base), Q)
 
 
 def test_column_space_drops_what_depends_and_what_is_rounding():

@@ -9,6 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from helpers import bytes_of, distances_by_differences, knn_graph, knn_lists
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
+from manifoldry.graph import _operations
 from manifoldry.graph._operations import (
     MAX_SMALL_COMPONENT,
     bridge,
@@ -73,6 +74,15 @@ def test_degrees_are_bounded_and_mutual_pairs_are_among_the_others(k):
 def test_different_lengths_both_ways_become_the_longer():
     graph = NeighborGraph.from_sparse(csr_array(([1.0, 1.5], ([0, 1], [1, 0])), shape=(2, 2)))
     np.testing.assert_array_equal(symmetrize(graph).lengths, [1.5, 1.5])
+
+
+@pytest.mark.parametrize("rule", ["or", "and"])
+@pytest.mark.parametrize("threads", [2, 3, 7, 16])
+def test_threads_that_share_the_rows_give_the_same_symmetric_graph(rule, threads, monkeypatch):
+    directed = random_directed(5)
+    once = symmetrize(directed, rule)
+    monkeypatch.setattr(_operations, "MIN_MERGED_ROWS", 3)
+    assert bytes_of(symmetrize(directed, rule, Run(0, threads))) == bytes_of(once)
 
 
 # Components

@@ -28,6 +28,13 @@ def with_int32_indices(matrix: Any) -> csr_array:
     return csr_array((rows.data, *narrow), shape=rows.shape)
 
 
+def row_range(A: Any, lo: int, hi: int) -> Any:
+    """Return rows of a csr_array without a copy of their entries."""
+    first, last = A.indptr[lo], A.indptr[hi]
+    entries = A.data[first:last], A.indices[first:last], A.indptr[lo : hi + 1] - first
+    return csr_array(entries, shape=(hi - lo, A.shape[1]))
+
+
 def _of_any_index(algorithm: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(algorithm)
     def call(graph: Any, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from manifoldry._core.csgraph import connected_components, minimum_spanning_tree
+from manifoldry._core.csgraph import breadth_first_order, connected_components, minimum_spanning_tree, row_range
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, remark, warn
@@ -25,7 +25,10 @@ MAX_GAP_RATIO = 3.0
 """Maximum distance to the rest, relative to the distances between neighbors there: 1.6 for those 8 points."""
 
 
-def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
+MIN_MERGED_ROWS = 4096  # rows of a graph that one task merges with their reverse
+
+
+def symmetrize(graph: NeighborGraph, rule: str = "or", run: Run | None = None) -> NeighborGraph:
     """Return the undirected graph of pairs listed by either end ("or") or both ("and"), rows sorted by index."""
     if graph.symmetric:
         return graph
@@ -33,17 +36,28 @@ def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
     tiny = np.finfo(graph.lengths.dtype).tiny
     # Sparse algebra drops zeros, so the smallest normal number replaces length 0 meanwhile.
     one_way.data = np.maximum(graph.lengths, tiny)
-    one_way.sort_indices()  # rows in order are merged three times as fast
     other_way = one_way.T.tocsr()
-    both = csr_array(one_way.maximum(other_way) if rule == "or" else one_way.minimum(other_way))
-    both.sort_indices()
-    lengths = np.where(both.data <= tiny, 0.0, both.data)
-    return NeighborGraph(both.indptr.astype(np.int64), both.indices, lengths, symmetric=True)
+
+    def merged(lo: int, hi: int) -> tuple[IntArray, IntArray, FloatArray]:
+        own, reverse = row_range(one_way, lo, hi), row_range(other_way, lo, hi)
+        own.sort_indices()  # rows in order are merged three times as fast
+        both = csr_array(own.maximum(reverse) if rule == "or" else own.minimum(reverse))
+        both.sort_indices()
+        return np.diff(both.indptr), both.indices, np.where(both.data <= tiny, 0.0, both.data)
+
+    run = run or Run(0, 1)
+    parts = run.map(merged, run.shares(graph.n_points, MIN_MERGED_ROWS) or [(0, 0)])
+    counts, indices, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return NeighborGraph(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), indices, lengths, symmetric=True)
 
 
 def components(graph: NeighborGraph) -> list[IntArray]:
     """Return the members of each connected component, the largest first (ties: the one with the lower index)."""
-    n, labels = connected_components(graph.to_sparse(), directed=False)
+    matrix = graph.to_sparse()
+    # Taken as directed, a symmetric graph is not transposed, which takes longer than the search.
+    if graph.symmetric and len(breadth_first_order(matrix, 0, return_predecessors=False)) == graph.n_points:
+        return [np.arange(graph.n_points)]
+    n, labels = connected_components(matrix, directed=False)
     order = np.argsort(labels, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(labels, minlength=n))[:-1])
     return sorted(groups, key=lambda members: (-len(members), members[0]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +15,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.eigen.pencil import BlockOperator, Pencil
 
+T = TypeVar("T")
 MAX_BASIS_BLOCKS = 10  # maximum number of blocks in the basis before a restart
 MAX_STALLED_STEPS = 3  # steps without progress after which an acceptable residual counts as converged
 MAX_HALVING_STEPS = 100  # number of steps in which the residual must have halved for the iteration to continue
@@ -92,15 +95,16 @@ class Basis:
 
     def add(self, block: FloatArray) -> None:
         """Append the part of a block that is orthogonal to the basis and to the known vectors."""
-        new = orthonormal(block, self.pencil.known, self.vectors)
+        run = self.pencil.run
+        new = orthonormal(block, run, self.pencil.known, self.vectors)
         image = self.pencil.apply(new)
-        corner = new.T @ image
+        corner = inner(new, image, run)
         check.symmetric_form(corner, image, self.norm, self.pencil.eps)
-        side = self.vectors.T @ image
+        side = inner(self.vectors, image, run)
         self._projection = np.block([[self._projection, side], [side.T, (corner + corner.T) / 2]])
         end = self.size + new.shape[1]
-        self._v[:, self.size : end] = new
-        self._hv[:, self.size : end] = image
+        by_rows(np.copyto, run, self._v[:, self.size : end], new)
+        by_rows(np.copyto, run, self._hv[:, self.size : end], image)
         self.size = end
 
     def ritz(self, width: int) -> tuple[Ritz, FloatArray]:
@@ -108,10 +112,16 @@ class Basis:
         self._theta, self._rotation = np.linalg.eigh(self._projection)
         self.norm = max(self.norm, float(np.abs(self._theta).max()))
         values, Y = self._theta[:width], self._rotation[:, :width]
-        vectors = self.vectors @ Y
-        defects = self.images @ Y - vectors * values
-        defects -= self.pencil.known @ (self.pencil.known.T @ defects)
-        return Ritz(values, vectors, np.linalg.norm(defects, axis=0), self.norm), defects
+        known, run = self.pencil.known, self.pencil.run
+        vectors, defects = np.empty((2, self.pencil.n, len(values)))
+
+        def defect(own: FloatArray, image: FloatArray, vector: FloatArray, result: FloatArray) -> None:
+            np.matmul(own, Y, out=vector)
+            np.subtract(image @ Y, vector * values, out=result)
+
+        by_rows(defect, run, self.vectors, self.images, vectors, defects)
+        subtract_projection(defects, known, run)
+        return Ritz(values, vectors, lengths(defects, run), self.norm), defects
 
     def condense(self, keep: int) -> None:
         """Restart with the lowest ``keep`` Ritz vectors."""
@@ -157,18 +167,67 @@ def rayleigh_ritz(pencil: Pencil, ritz: Ritz, *, settled: bool) -> Ritz:
     return replace(fresh.ritz(fresh.size)[0], settled=settled)
 
 
-def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
+def orthonormal(block: FloatArray, run: Run, *bases: FloatArray) -> FloatArray:
     """Return orthonormal columns that span the part of ``block`` orthogonal to the bases, dependent ones at random."""
     for _ in range(3):
-        lengths = np.linalg.norm(block, axis=0)
-        block = block / np.where(lengths > 0, lengths, 1.0)
+        sizes, scaled = lengths(block, run), np.empty(block.shape)
+        divide_rows(scaled, block, np.where(sizes > 0, sizes, 1.0), run)
         for base in bases:
-            block = block - base @ (base.T @ block)
-        block = np.linalg.qr(block)[0]
-        overlap = max(float(np.abs(base.T @ block).max(initial=0.0)) for base in bases)
+            subtract_projection(scaled, base, run)
+        block = thin_q(scaled, run)
+        overlap = max(float(np.abs(inner(base, block, run)).max(initial=0.0)) for base in bases)
         if overlap < 1e-14:
             break
     return block
+
+
+# Threads share the rows of tall blocks; sums over rows are those of fixed ranges, added in order.
+
+BLOCK_ROWS_PER_TASK = 8192
+
+
+def by_rows(work: Callable[..., T], run: Run, *arrays: FloatArray) -> list[T]:
+    """Return ``work`` of each range of rows of the arrays."""
+    ranges = run.ranges(len(arrays[0]), BLOCK_ROWS_PER_TASK)
+    return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=len(ranges) > 1)
+
+
+def inner(one: FloatArray, other: FloatArray, run: Run) -> FloatArray:
+    """Return one' other."""
+    return reduce(np.add, by_rows(lambda a, b: a.T @ b, run, one, other))
+
+
+def lengths(block: FloatArray, run: Run) -> FloatArray:
+    """Return the lengths of the columns."""
+    return np.sqrt(reduce(np.add, by_rows(lambda part: np.square(part).sum(axis=0), run, block)))
+
+
+def divide_rows(result: FloatArray, block: FloatArray, row: FloatArray, run: Run) -> None:
+    """Write the block divided by a row."""
+    by_rows(lambda out, part: np.divide(part, row, out=out), run, result, block)
+
+
+def subtract_projection(block: FloatArray, base: FloatArray, run: Run) -> None:
+    """Make the block orthogonal to an orthonormal base, in place."""
+    coefficients = inner(base, block, run)
+    by_rows(lambda part, own: np.subtract(part, own @ coefficients, out=part), run, block, base)
+
+
+def thin_q(block: FloatArray, run: Run) -> FloatArray:
+    """Return Q of the QR factorization: that of each range of rows, times its part of Q of the stacked factors R."""
+    parts = by_rows(np.linalg.qr, run, block)
+    if len(parts) == 1:
+        return parts[0][0]
+    ends = np.cumsum([0, *(len(R) for _, R in parts)])
+    stacked = np.linalg.qr(np.concatenate([R for _, R in parts]))[0]
+    result = np.empty(block.shape)
+
+    def work(number: int, lo: int, hi: int) -> None:
+        np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
+
+    ranges = run.ranges(len(block), BLOCK_ROWS_PER_TASK)
+    run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
+    return result
 
 
 # Davidson with a polynomial of the matrix as the inverse, for matrices that cannot be factored.
@@ -215,12 +274,12 @@ class ChebyshevInverse:
         from manifoldry._numerics.eigen.kernels.chebyshev import N_COLUMNS_AT_ONCE
 
         result = np.empty(R.shape)
-        lengths = np.linalg.norm(R, axis=0)
+        sizes = lengths(R, self.run)
         for lo in range(0, R.shape[1], N_COLUMNS_AT_ONCE):
             block = slice(lo, min(lo + N_COLUMNS_AT_ONCE, R.shape[1]))
             width = block.stop - lo
             right = np.zeros((len(R), N_COLUMNS_AT_ONCE), dtype=np.float32)
-            right[:, :width] = R[self.order, block] / np.where(lengths[block] > 0, lengths[block], 1.0)
+            right[:, :width] = R[self.order, block] / np.where(sizes[block] > 0, sizes[block], 1.0)
             result[self.order, block] = self._iterate(right)[:, :width]
         return result
 
@@ -290,7 +349,7 @@ def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
 
     more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
     random = np.random.Generator(np.random.Philox(key=1)).standard_normal((pencil.n, more))
-    return np.hstack([vectors, orthonormal(random, pencil.known, vectors)]) if more else vectors
+    return np.hstack([vectors, orthonormal(random, pencil.run, pencil.known, vectors)]) if more else vectors
 
 
 def upper_bound(H: Any) -> float:

@@ -11,6 +11,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 
 MAX_LEAF = 64  # points of a region that is not bisected further
+MIN_GROUPS = 512  # groups of points whose edges are one task
 MIN_RENUMBERED_ROWS = 8192  # minimum number of rows that a task renumbers
 MIN_TASK_POINTS, MAX_TASK_DEPTH = 4096, 5
 """Points of a region that is one task with all its parts, and depth of the regions that are: at most 32 tasks."""
@@ -32,11 +33,11 @@ class Fronts:
     @classmethod
     def of(cls, A: Any, max_operations: float, run: Run) -> Fronts | None:
         """Dissect a symmetric csr_array; None if its separators alone take more operations."""
-        from manifoldry._numerics.eigen.kernels.dissection import aggregates, bisect, dissect, quotient
+        from manifoldry._numerics.eigen.kernels.dissection import aggregates, bisect, dissect
 
         graph = _compiled_form(A)
         label = aggregates(*graph)
-        region_of_group, paths, depths, children = bisect(*quotient(*graph, label), MAX_LEAF)
+        region_of_group, paths, depths, children = bisect(*_quotient(graph, label, run), MAX_LEAF)
         n = len(label)
         task_depth = min(max((n // MIN_TASK_POINTS).bit_length() - 1, 0), MAX_TASK_DEPTH)
         leaf = region_of_group[label]
@@ -92,6 +93,17 @@ class Fronts:
 def _compiled_form(A: Any) -> tuple[Any, Any]:
     """Return the pattern of a csr_array in the types of the compiled loops."""
     return A.indptr.astype(np.int64, copy=False), A.indices.astype(np.int32, copy=False)
+
+
+def _quotient(graph: tuple[IntArray, IntArray], label: IntArray, run: Run) -> tuple[IntArray, ...]:
+    """Return the graph of the groups, the number of edges between two, and the sizes of the groups."""
+    from manifoldry._numerics.eigen.kernels.dissection import group_members, quotient_rows
+
+    start, members = group_members(label)
+    state = (*graph, label, start, members)
+    parts = run.map(quotient_rows, [(*state, lo, hi) for lo, hi in run.shares(len(start) - 1, MIN_GROUPS)])
+    degrees, other, count = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return np.concatenate([[0], np.cumsum(degrees)]), other, count, np.diff(start)
 
 
 def _renumbered(indptr: Any, indices: Any, order: IntArray, run: Run) -> tuple[Any, Any]:

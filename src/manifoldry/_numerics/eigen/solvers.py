@@ -15,7 +15,7 @@ from manifoldry._core.csgraph import breadth_first_order
 from manifoldry._core.memory import available_memory
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import IntArray
-from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polynomial, rayleigh_ritz
+from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polynomial, rayleigh_ritz, thin_q
 from manifoldry._numerics.eigen.fronts import Factor, Fronts
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 from manifoldry._numerics.eigen.two_level import two_level
@@ -60,7 +60,7 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
     norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
-    best = Ritz(np.zeros(width), np.linalg.qr(start)[0] if norm else start, np.full(width, np.inf), norm)
+    best = Ritz(np.zeros(width), thin_q(start, run) if norm else start, np.full(width, np.inf), norm)
     name, tried = "", []
     # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
     with one_blas_thread():

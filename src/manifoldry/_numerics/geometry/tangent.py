@@ -98,6 +98,9 @@ def assemble(
         return sum_outer(list(zip(members, bases, strict=True)), n_points, run, complement=complement)
 
 
+ERROR_ROWS = 4096  # rows of a graph in one task of errors of their edges
+
+
 def true_scale(planes: list[Tangents], coordinates: FloatArray, run: Run) -> tuple[FloatArray, float]:
     r"""Return the matrix B that makes ``coordinates @ B`` isometric if they are an affine image, and its misfit.
 
@@ -128,13 +131,18 @@ def common_scale(maps: FloatArray) -> tuple[FloatArray, float]:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, misfit
 
 
-def length_error(graph: NeighborGraph, coordinates: FloatArray) -> float:
+def length_error(graph: NeighborGraph, coordinates: FloatArray, run: Run) -> float:
     """Return the 75 % quantile of the relative errors of edge lengths; duplicates do not count."""
-    distinct = graph.lengths > 0
-    if not distinct.any():
-        return 0.0
-    spans = np.linalg.norm(coordinates[graph.rows()[distinct]] - coordinates[graph.indices[distinct]], axis=1)
-    return float(np.quantile(np.abs(spans / graph.lengths[distinct] - 1.0), 0.75))
+
+    def work(lo: int, hi: int) -> FloatArray:
+        first, last = graph.indptr[lo], graph.indptr[hi]
+        lengths, distinct = graph.lengths[first:last], graph.lengths[first:last] > 0
+        rows = np.repeat(np.arange(lo, hi), np.diff(graph.indptr[lo : hi + 1]))[distinct]
+        spans = np.linalg.norm(coordinates[rows] - coordinates[graph.indices[first:last][distinct]], axis=1)
+        return np.abs(spans / lengths[distinct] - 1.0)
+
+    errors = np.concatenate(run.map(work, run.shares(graph.n_points, ERROR_ROWS)))
+    return float(np.quantile(errors, 0.75)) if len(errors) else 0.0
 
 
 def affine_basis(plane: Tangents) -> FloatArray:

@@ -175,7 +175,7 @@ def _align_component(
     spectrum, notes = skip_localized(lambda m: charts.eigenpairs(m, run), count, most, min_participation)
     frames, shifts = (np.sqrt(n) * part for part in charts.maps(spectrum))
     coordinates = np.sqrt(n) * spectrum.vectors
-    to_scale, scale_notes = _true_scale(frames, charts, coordinates, graph)
+    to_scale, scale_notes = _true_scale(frames, charts, coordinates, graph, run)
     isometric = isometric and scale_notes["isometric"]
     turn = to_scale @ principal_rotation(coordinates @ to_scale)[1] if isometric else np.eye(count)
     notes = {**notes, **scale_notes, "isometric": isometric}
@@ -183,7 +183,7 @@ def _align_component(
 
 
 def _true_scale(
-    frames: FloatArray, charts: WeightedCharts, coordinates: FloatArray, graph: NeighborGraph
+    frames: FloatArray, charts: WeightedCharts, coordinates: FloatArray, graph: NeighborGraph, run: Run
 ) -> tuple[FloatArray, dict[str, Any]]:
     """Return the linear map to the scale that explains the charts best, and notes on how well it does."""
     p = coordinates.shape[1]
@@ -191,6 +191,6 @@ def _true_scale(
     if not full_rank.any():
         return np.eye(p), {"isometric": False}
     to_scale, misfit = common_scale(np.linalg.pinv(frames[full_rank], rcond=CHART_RANK_TOL))
-    error = length_error(graph, coordinates @ to_scale)
+    error = length_error(graph, coordinates @ to_scale, run)
     isometric = misfit <= MAX_SCALE_MISFIT and error <= MAX_LENGTH_ERROR
     return to_scale, {"isometric": isometric, "misfit": misfit, "length_error": error}

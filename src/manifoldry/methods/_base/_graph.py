@@ -108,5 +108,5 @@ class GraphEmbedder(Embedder):
             neighbors, index = neighbor_graph(X, self._rule(X.shape[0]), run)
             rows = None if self._pairwise and issparse(X) else X
         pairwise = self._pairwise and not isinstance(X, NeighborGraph)
-        sample = NeighborhoodData(rows, neighbors, symmetrize(neighbors, self.symmetry), index, pairwise)
+        sample = NeighborhoodData(rows, neighbors, symmetrize(neighbors, self.symmetry, run), index, pairwise)
         return without_short_circuits(sample, run) if self.remove_short_circuits else sample

@@ -295,7 +295,7 @@ class TangentMixin(AlignmentMixin):
         with run.stage("true scale"):
             to_scale, misfit = true_scale(planes, affine.coordinates, run)
             scaled = affine.coordinates @ to_scale
-            error = length_error(sample.graph, scaled)
+            error = length_error(sample.graph, scaled, run)
         well = bool(self.isometric and misfit <= MAX_SCALE_MISFIT and error <= MAX_LENGTH_ERROR)
         notes = {**affine.notes, "isometric": well, "misfit": misfit, "length_error": error}
         if error > MAX_LENGTH_ERROR:

@@ -147,7 +147,7 @@ class MVU(KeptDistancesMixin):
         if self.constraints == "equal":
             embedding = with_bend(embedding, sample, run)
         # Equal distances keep holes open, around which paths are longer than distances: that is as it should be.
-        keeps = self.constraints == "equal" and length_error(graph, embedding.coordinates) <= MAX_LENGTH_ERROR
+        keeps = self.constraints == "equal" and length_error(graph, embedding.coordinates, run) <= MAX_LENGTH_ERROR
         if keeps or run.stopped:
             return embedding
         instead = "IPA, or constraints='equal'" if self.constraints == "at most" else "IPA"

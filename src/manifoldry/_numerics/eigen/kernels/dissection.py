@@ -29,35 +29,43 @@ def aggregates(indptr, indices):  # type: ignore[no-untyped-def]
     return label
 
 
-@kernel(f"Tuple((int64[::1], int32[::1], int64[::1], int64[::1]))({_graph}, int32[::1])")
-def quotient(indptr, indices, label):  # type: ignore[no-untyped-def]
-    """Return the graph of the groups, the number of edges between two, and the sizes of the groups."""
-    n, m = len(label), label.max() + 1
-    start = np.zeros(m + 1, np.int64)
-    for i in range(n):
-        start[label[i] + 1] += 1
-    sizes = start[1:].copy()
+@kernel("Tuple((int64[::1], int32[::1]))(int32[::1])")
+def group_members(label):  # type: ignore[no-untyped-def]
+    """Return where the members of each group begin, and the members."""
+    start = np.zeros(label.max() + 2, np.int64)
+    for a in label:
+        start[a + 1] += 1
     start = np.cumsum(start)
-    members, fill = np.empty(n, np.int32), start[:-1].copy()
-    for i in range(n):
+    members, fill = np.empty(len(label), np.int32), start[:-1].copy()
+    for i in range(len(label)):
         members[fill[label[i]]] = i
         fill[label[i]] += 1
-    first, other, count = np.zeros(m + 1, np.int64), np.empty(len(indices), np.int32), np.empty(len(indices), np.int64)
-    slot = np.full(m, -1, np.int64)
+    return start, members
+
+
+@kernel(f"Tuple((int64[::1], int32[::1], int64[::1]))({_graph}, int32[::1], int64[::1], int32[::1], int64, int64)")
+def quotient_rows(indptr, indices, label, start, members, lo, hi):  # type: ignore[no-untyped-def]
+    """Return the degrees of the groups ``lo`` to ``hi``, their neighbors, and the number of edges to each."""
+    n_edges = 0
+    for q in range(start[lo], start[hi]):
+        n_edges += indptr[members[q] + 1] - indptr[members[q]]
+    degrees, other, count = np.empty(hi - lo, np.int64), np.empty(n_edges, np.int32), np.empty(n_edges, np.int64)
+    slot = np.full(len(start) - 1, -1, np.int64)
     k = 0
-    for a in range(m):
+    for a in range(lo, hi):
+        first = k
         for q in range(start[a], start[a + 1]):
             i = members[q]
             for e in range(indptr[i], indptr[i + 1]):
                 b = label[indices[e]]
                 if b == a:
                     continue
-                if slot[b] < first[a]:
+                if slot[b] < first:
                     slot[b], other[k], count[k] = k, b, 0
                     k += 1
                 count[slot[b]] += 1
-        first[a + 1] = k
-    return first, other[:k].copy(), count[:k].copy(), sizes
+        degrees[a - lo] = k - first
+    return degrees, other[:k].copy(), count[:k].copy()
 
 
 @kernel("int64(int64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int32[::1], int64)")

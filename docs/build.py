@@ -32,7 +32,7 @@ from tables import render  # noqa: E402
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
 WHERE = re.compile(r"(<!-- chunked data -->).*?(<!-- chunked data end -->)", flags=re.DOTALL)
-"""Where a page includes what every method and clustering does with rows in blocks."""
+"""Where a page includes what every method and clustering does with chunked data."""
 OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
 """Where a page includes the options of a command, by its name, or those by which all commands read data."""
 ADVICE = {
@@ -41,7 +41,7 @@ ADVICE = {
     "Use when": "use_when",
     "Fails when": "fails_when",
     "Cost": "cost",
-    "[Rows in blocks](../scale.md)": "blocks",
+    "[Chunked data](../scale.md)": "blocks",
     "Family": "family",
     "Problem": "problem",
 }

@@ -129,7 +129,7 @@ N_CHECKED, ERROR_SLACK = 8, 2.0
 """Points summed exactly as a check, and the factor by which their error may exceed the overall error."""
 FAINT_SHARE = 1e-3
 """Share of the largest potential below which potentials are summed exactly: the error of the mesh would dominate."""
-MIN_POINTS_PER_FAINT = 100  # a tree is used if more than one of so many points is faint
+MIN_POINTS_PER_FAINT = 100  # a tree is used if more than one point in 100 is faint
 POINTS_PER_TASK = 8192
 MARGIN_SHARE = 0.1  # margin for new points around a fixed layout, in units of its width
 

@@ -407,7 +407,8 @@ class AutoEmbedding(Embedder):
     )
     purpose: PurposeName = parameter("What the embedding is for.", default="keep neighbors")
     budget: Positive | None = parameter(
-        "Seconds for all fits; None is no limit, and the same seed gives bit-identical results.", default=None
+        "Maximum seconds for all fits. None sets no limit; only then does a seed give bit-identical results.",
+        default=None,
     )
     methods: Annotated[Any, Described("a list of names or estimators")] | None = parameter(
         "Methods to compare; None uses those of the purpose. PCA is always among them.", default=None

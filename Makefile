@@ -30,10 +30,10 @@ QUICK := \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint types check lowest bench experiments heavy docs figures format clean
+.PHONY: help demo quick test test-gpu lint types check lowest bench experiments heavy docs figures format clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/app  ## unfold a Swiss roll by every method; pictures and a report in demo/
 	$(BIN)/manifoldry demo
@@ -54,6 +54,10 @@ types: .venv/dev  ## types of the package
 check: .venv/dev  ## tests, without the heavy ones
 	@.ci/chromium
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+	NUMBA_ENABLE_CUDASIM=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal tests/gpu
+
+test-gpu: .venv/gpu  ## tests of the loops of the GPU, on a GPU
+	MANIFOLDRY_TEST_GPU=1 $(BIN)/pytest tests/gpu
 
 lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/_core/test_csgraph.py
@@ -91,6 +95,10 @@ clean:  ## remove the environment, the caches and what the demo drew
 .venv/dev: .venv/app
 	$(PIP) install --editable ".[dev]"
 	$(PIP) install --no-deps "bertopic>=0.17"  # without sentence-transformers and its torch: the tests bring embeddings
+	@touch $@
+
+.venv/gpu: .venv/dev
+	$(PIP) install --editable ".[gpu]"
 	@touch $@
 
 .venv/peers: .venv/app

@@ -63,6 +63,16 @@ def on_host(X: Any, name: str = "X") -> Any:
     return X
 
 
+def returned_like(values: Any, X: Any) -> Any:
+    """Return a result where the input ``X`` is: on the GPU for its arrays of CuPy or tensors of PyTorch."""
+    kind = _module(X)
+    if kind == "cupy" and hasattr(X, "__cuda_array_interface__"):
+        return importlib.import_module("cupy").asarray(values)
+    if kind == "torch" and X.device.type == "cuda":
+        return importlib.import_module("torch").as_tensor(values, device=X.device)
+    return values
+
+
 def _of_torch(tensor: Any) -> Any:
     if "sparse" in str(getattr(tensor, "layout", "")):
         from scipy.sparse import coo_matrix

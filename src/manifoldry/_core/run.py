@@ -15,12 +15,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from manifoldry._core.memory import available_memory
 from manifoldry._core.warnings import warn
+
+if TYPE_CHECKING:
+    from manifoldry._core.device import Device
 
 SECONDS_BETWEEN_LINES = 1.0  # minimum time between two lines of verbose about the same stage
 MAX_SECONDS = 1800.0
@@ -48,12 +51,26 @@ class Run:
 
     All randomness comes from ``seed``: a number, a generator, or None for fresh entropy. ``n_jobs`` are the threads of
     the library's own kernels, None or -1 for all, -2 for all but one; results do not depend on it. ``stopped`` says
-    whether the callback or Ctrl-C (``interrupted``) has asked to stop.
+    whether the callback or Ctrl-C (``interrupted``) has asked to stop. ``gpu`` is the GPU on which stages run that have
+    loops for it, None for the CPU, and ``device`` its description.
     """
 
+    gpu: Device | None = None
+    device: str = "cpu"
+
     def __init__(
-        self, seed: Any = None, n_jobs: int | None = None, verbose: bool | int = False, callback: Callback | None = None
+        self,
+        seed: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        callback: Callback | None = None,
+        *,
+        device: str = "cpu",
     ) -> None:
+        if device != "cpu":
+            from manifoldry._core.device import find_device
+
+            self.gpu, self.device = find_device(device)
         self.n_jobs = resolve_jobs(n_jobs)
         self.verbose = bool(verbose)
         self.callback = callback
@@ -65,6 +82,14 @@ class Run:
         self._entropy = _entropy(seed)
         self._began = self._spoke = self._stage_began = time.perf_counter()
         self._stage = ""
+
+    def on_gpu(self, given: Any = None, rows: Any = None) -> AbstractContextManager[None]:
+        """Report exhausted memory of the GPU with advice, and give back at the end what a fit or a call holds there.
+
+        ``given`` is the input of the user and ``rows`` the checked array of the host: what already is on the GPU is not
+        copied again.
+        """
+        return nullcontext() if self.gpu is None else self.gpu.used(given, rows)
 
     @property
     def seed(self) -> int:

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array
 
-MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose")
+MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose", "device")
 """Parameters that an estimator needs to map new rows; others may be as large as the data."""
 MAX_SAMPLE_ENTRIES = 2**27
 """Maximum number of entries (rows times columns) of the sample of a fit: a gigabyte, three while it is drawn."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.arrays import validated_coordinates
+from manifoldry._core.arrays import returned_like, validated_coordinates
 from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.parameters import Described, PositiveInt, check_parameters, parameter
 from manifoldry._core.registry import announce_fit
@@ -49,7 +49,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         if chunks is not None:
             self._check_output_form()
             return self.fit(chunks, y).transform(chunks)
-        return self.fit(X, y).embedding_
+        return returned_like(self.fit(X, y).embedding_, X)
 
     def transform(self, X: Any) -> FloatArray:
         """Embed new points with the fitted map; individually or in a batch they get the same coordinates.
@@ -66,10 +66,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         """
         check_is_fitted(self)
         chunks = as_chunked(X)
-        mapped: FloatArray = (
-            self._map_rows(self._validated(X, reset=False)) if chunks is None else self._map_chunks("transform", chunks)
-        )
-        return mapped
+        if chunks is not None:
+            return self._map_chunks("transform", chunks)
+        return returned_like(self._map_rows(self._validated(X, reset=False)), X)
 
     @abstractmethod
     def _map_rows(self, rows: Any) -> FloatArray:
@@ -126,8 +125,23 @@ class RunMixin(Estimator):
             "seconds": dict(run.seconds),
             "memory": dict(run.memory),
             "stopped": run.stopped,
+            **({"device": run.device} if hasattr(self, "device") else {}),
             **result.notes,
         }
+
+
+@estimator
+class DeviceMixin(RunMixin):
+    """The parameter ``device`` of methods whose stages have loops for a GPU."""
+
+    device: Literal["cpu", "cuda", "auto"] = parameter(
+        'Where the fit and ``transform`` are computed: "cuda" is an NVIDIA GPU, which needs the extra ``gpu``; "auto" '
+        'is the GPU if one can be used, otherwise the CPU, and ``diagnostics_["device"]`` says which.',
+        default="cpu",
+    )
+
+    def _run(self) -> Run:
+        return Run(self.random_state, self.n_jobs, self.verbose, self.callback, device=self.device)
 
 
 def _has_map(model: Any) -> bool:
@@ -226,7 +240,9 @@ class Embedder(TransformMixin, RunMixin):
         return hasattr(self, "embedding_")
 
     def _map_rows(self, rows: Any) -> FloatArray:
-        return np.asarray(self._extension(rows, self._run()), dtype=self.embedding_.dtype)
+        run = self._run()
+        with run.on_gpu():
+            return np.asarray(self._extension(rows, run), dtype=self.embedding_.dtype)
 
     @available_if(_has_inverse)
     def inverse_transform(self, Y: Any) -> FloatArray:

@@ -206,7 +206,8 @@ class Estimator(BaseEstimator, ABC):
             points = self._validated(X, reset=True)
             self._check_parameters(count_points(points))
             self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
-            return self._fit_points(points, y, run)
+            with run.on_gpu(X, points):
+                return self._fit_points(points, y, run)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the estimator to a file that `manifoldry.load` reads: arrays and JSON, no pickle.

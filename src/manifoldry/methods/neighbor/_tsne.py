@@ -47,7 +47,7 @@ from manifoldry.graph._operations import list_neighbors
 from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import estimator, fitted
 from manifoldry.methods._base._chunks import ChunkSupport
-from manifoldry.methods._base._embedder import Embedder, Metric, count_points
+from manifoldry.methods._base._embedder import DeviceMixin, Embedder, Metric, count_points
 from manifoldry.methods._base._texts import (
     DOF_TEXT,
     JOINT_METRIC_TEXT,
@@ -367,7 +367,7 @@ class SymmetricSNE(GaussianLayoutMixin):
     test_params=_TEST_PARAMS,
 )
 @estimator
-class TSNE(NeighborEmbedding):
+class TSNE(DeviceMixin, NeighborEmbedding):
     r"""Draw clusters and fine structure in two dimensions: neighbors stay neighbors, distances are lost.
 
     t-distributed stochastic neighbor embedding minimizes

@@ -34,7 +34,7 @@ from manifoldry._numerics.patches.start import find_start
 from manifoldry.graph._operations import distinct_rows, list_neighbors
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.methods._base._chunks import ChunkSupport
-from manifoldry.methods._base._embedder import Embedder, Metric, count_points
+from manifoldry.methods._base._embedder import DeviceMixin, Embedder, Metric, count_points
 from manifoldry.methods._base._estimator import estimator, fitted
 from manifoldry.methods._base._targets import known_classes, known_numbers
 from manifoldry.methods._base._texts import (
@@ -67,7 +67,7 @@ the epochs keep as many neighbors."""
     test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
 @estimator
-class UMAP(Embedder):
+class UMAP(DeviceMixin, Embedder):
     r"""Draw clusters of many points quickly, with labels if there are any, or prepare them for a clustering.
 
     Uniform manifold approximation and projection minimizes

@@ -38,6 +38,7 @@ from manifoldry.data._chunked.sampling import drawn_rows
 from manifoldry.graph._sample import Targets
 from manifoldry.methods._base import estimator, fitted
 from manifoldry.methods._base._chunks import ChunkSupport, bounded_size
+from manifoldry.methods._base._embedder import DeviceMixin
 from manifoldry.methods._base._estimator import as_chunked
 from manifoldry.methods._base._targets import given_targets
 from manifoldry.methods._base._texts import CHART_TEXT, TARGET_METRIC_TEXT, TARGET_WEIGHT_TEXT
@@ -67,7 +68,7 @@ AUTO_RESIDUAL_SHARE = 0.05  # share of a patch's variance that its chart may lea
     test_params={"n_components": 2, "n_neighbors": 6},
 )
 @estimator
-class IPA(PatchEmbedder):
+class IPA(DeviceMixin, PatchEmbedder):
     r"""Unroll a surface of any size, also one with holes or noise, by rigid motions of overlapping flat patches.
 
     Isometric patch alignment covers the data by overlapping patches. Each patch gets flat coordinates from its own

@@ -84,11 +84,7 @@ class Run:
         self._stage = ""
 
     def on_gpu(self, given: Any = None, rows: Any = None) -> AbstractContextManager[None]:
-        """Report exhausted memory of the GPU with advice, and give back at the end what a fit or a call holds there.
-
-        ``given`` is the input of the user and ``rows`` the checked array of the host: what already is on the GPU is not
-        copied again.
-        """
+        """Use the GPU, if there is one, for the checked ``rows`` of the input ``given``: see `Device.used`."""
         return nullcontext() if self.gpu is None else self.gpu.used(given, rows)
 
     @property

@@ -167,7 +167,7 @@ class NeighborEmbedding(Embedder):
                     f"bandwidth must be a positive number, or one for each of the {n_points} points; got "
                     f"{self.bandwidth!r}."
                 )
-        resolve_repulsion(self.repulsion, n_points, self.n_components, self.accuracy)
+        resolve_repulsion(self._layout_kernel(), self.repulsion, n_points, self.n_components, self.accuracy)
 
     def _rule(self, n_points: int) -> NeighborRule:
         """Return which neighbors are listed: by default three times the largest perplexity."""

@@ -45,7 +45,9 @@ def _declared(dispatcher: Any, signatures: list[Any]) -> Callable[[Any], Any]:
 
     def fits(types: Any, declared: Any) -> bool:
         convert = dispatcher.typingctx.can_convert
-        return len(types) == len(declared) and all(convert(*pair) is not None for pair in zip(types, declared))
+        return len(types) == len(declared) and all(
+            convert(*pair) is not None for pair in zip(types, declared, strict=True)
+        )
 
     def compile_declared(types: Any) -> Any:
         with global_compiler_lock:

@@ -180,7 +180,7 @@ class NeighborEmbedding(Embedder):
         check_init(self.init, X, self.n_components, self._pairwise)
         graph, index = list_neighbors(X, self._rule(n), run)
         conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
-        joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
+        joint, bandwidths, missed = conditional.joint(run), conditional.bandwidths, conditional.missed
         entries = joint.data if joint_objective else conditional.matrix.data
         del conditional  # as large as the graph
         information = negative_entropy(entries) if joint_objective else negative_entropy(entries) / n

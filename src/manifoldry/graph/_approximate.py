@@ -154,7 +154,7 @@ class NNDescent:
         Z = self._project_fitted(run)
         first = ProjectionTree.build(Z, seeds[0])
         # In the order of a tree's leaves, points near in space are near in memory.
-        self.order, self.Z = first.members, Z[first.members]
+        self.order, self.Z = first.members, _taken(Z, first.members, run)
         del Z  # as large as all lists
         others = run.map(ProjectionTree.build, [(self.Z, seed) for seed in seeds[1:]])
         trees = [first.renumbered(), *others]
@@ -314,6 +314,13 @@ class NNDescent:
         Y = np.empty((len(Q), self.basis.shape[1]), np.float32)
         project(centered, self.basis.astype(np.float64), Y)
         return Y
+
+
+def _taken(Z: Array, order: Array, run: Run) -> Array:
+    """Return ``Z[order]``."""
+    rows = np.empty_like(Z)
+    run.map(lambda lo, hi: np.take(Z, order[lo:hi], 0, rows[lo:hi], "clip"), run.ranges(len(Z), 4096))
+    return rows
 
 
 def _candidates(ids: Array, is_new: Array, n_listed: int, n_reverse: int, run: Run) -> tuple[Array, Array, Array]:

@@ -165,7 +165,7 @@ def optimize_layout(
     samples = np.asarray(edges.sum(axis=1)).reshape(-1) / strongest
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
     with run.stage("layout"):
-        edges = renumbered(edges, order)
+        edges = renumbered(edges, order, run)
         edges.sort_indices()
         positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
         optimizer = NegativeSampling(edges, parameters, run)

@@ -215,7 +215,9 @@ def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
     ends = np.zeros(n + 1, dtype=np.int64)
     loose = np.empty(2 * A.nnz, dtype=np.int32), np.empty(2 * A.nnz, dtype=real)
     factors, rows = (real(mix), real(1.0 - 2.0 * mix)), run.shares(n, LISTS_PER_TASK)
-    run.map(lambda lo, hi: union_rows(*lists, *reverse, *factors, ends, *loose, lo, hi), rows)
+    arguments = [*lists, *reverse, *factors, ends, *loose]
+    run.map(lambda lo, hi: union_rows(*arguments, lo, hi), rows)
+    arguments.clear()
     del T, reverse  # of large sets the union takes most memory
     np.cumsum(ends, out=ends)
     packed = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=real)

@@ -155,4 +155,4 @@ def test_renumbering_is_a_permutation_of_rows_and_columns():
     P = conditional(60, 10).joint()
     order = local_order(P)
     assert np.array_equal(np.sort(order), np.arange(60))
-    np.testing.assert_array_equal(renumbered(P, order).toarray(), P.toarray()[np.ix_(order, order)])
+    np.testing.assert_array_equal(renumbered(P, order, Run(0)).toarray(), P.toarray()[np.ix_(order, order)])

@@ -8,8 +8,8 @@ from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 def test_which_way_is_taken():
     student = LayoutKernel()
     for n, d, accuracy, name in [
-        (1000, 2, None, "exact"),
-        (1001, 2, None, "fft"),
+        (2000, 2, None, "exact"),
+        (2001, 2, None, "fft"),
         (1001, 1, None, "fft"),
         (1500, 3, None, "exact"),
         (1501, 3, None, "barnes_hut"),
@@ -18,6 +18,7 @@ def test_which_way_is_taken():
         (5000, 2, 1e-6, "barnes_hut"),
     ]:
         assert choose_repulsion(student, n, d, accuracy=accuracy).name == name
+    assert [choose_repulsion(LayoutKernel(dof), 1001, 2).name for dof in (None, 2.0)] == ["fft", "fft"]
     fine, usual = (
         choose_repulsion(student, 10, 3, repulsion="barnes_hut", accuracy=accuracy) for accuracy in (1e-4, None)
     )

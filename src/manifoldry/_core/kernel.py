@@ -2,32 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numba as nb
+from numba.core.caching import NullCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.sigutils import normalize_signature
 
 from manifoldry._core.warnings import warn
 
 
-def kernel(signature: str | Sequence[str], **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function for a signature, without the interpreter's lock.
+def kernel(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function at its first call, for the signature declared (or the one of several that fits the call).
 
-    numba writes the machine code next to the source, or into the user's cache folder. If neither is writable, as in a
-    read-only container without a home directory, or if the disk is full, the function is compiled in every process.
+    It releases the interpreter's lock. numba writes the machine code next to the source, or into the user's cache
+    folder. If neither is writable, as in a read-only container without a home directory, or if the disk is full, the
+    function is compiled in every process.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            return nb.njit(signature, nogil=True, cache=True, **options)(function)
+            dispatcher = nb.njit(nogil=True, cache=True, **options)(function)
         except (RuntimeError, OSError) as error:
             if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
                 raise
             _report_missing_cache()
-            return nb.njit(signature, nogil=True, **options)(function)
+            dispatcher = nb.njit(nogil=True, **options)(function)
+        dispatcher.compile = _declared(dispatcher, signature if isinstance(signature, list) else [signature])
+        return dispatcher
 
     return compiled
+
+
+def _declared(dispatcher: Any, signatures: list[Any]) -> Callable[[Any], Any]:
+    """Return a function that compiles for the declared signature to which types of arguments convert.
+
+    A module of loops would take seconds if all were compiled when it is imported, and a fit runs few of them.
+    """
+    compile_now = dispatcher.compile
+
+    def fits(types: Any, declared: Any) -> bool:
+        convert = dispatcher.typingctx.can_convert
+        return len(types) == len(declared) and all(
+            convert(*pair) is not None for pair in zip(types, declared, strict=True)
+        )
+
+    def compile_declared(types: Any) -> Any:
+        with global_compiler_lock:
+            declared = [normalize_signature(signature)[0] for signature in signatures]
+            number = [fits(types, arguments) for arguments in declared].index(True)
+            if declared[number] not in dispatcher.overloads:
+                try:
+                    compile_now(signatures[number])
+                except OSError:
+                    _report_missing_cache()
+                    dispatcher._cache = NullCache()
+                    compile_now(signatures[number])
+                if len(dispatcher.overloads) == len(signatures):
+                    dispatcher.disable_compile()  # from here on arguments are converted without asking again
+            return dispatcher.overloads[declared[number]].entry_point
+
+    return compile_declared
 
 
 @cache

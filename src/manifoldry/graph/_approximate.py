@@ -6,13 +6,14 @@ distance in all columns, and the recall is measured on a sample of the rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry.graph._engines import N_CENTER_ROWS, Brute, ranked, recall_by_distance
+from manifoldry.graph._engines import N_CENTER_ROWS, Brute, recall_by_distance
 
 # NN-descent (dong2011). Random projection trees split the points into small leaves, and the points of a leaf become
 # each other's first neighbors. Then every iteration compares each point with the candidates of its candidates
@@ -24,6 +25,7 @@ from manifoldry.graph._engines import N_CENTER_ROWS, Brute, ranked, recall_by_di
 # Measured on MNIST, 70,000 rows, k = 15, seconds of one thread, recall in brackets. 50 columns: lists of 16 1.5 s
 # (0.995), 18 1.6 s (0.996), 20 1.7 s (0.997); 6, 8 or 12 trees and leaves of 30, 50 or 70 within 0.1 s of each other.
 LEAF_SIZE, N_TREES = 50, 8
+LEAVES_PER_TASK = 64  # some milliseconds: 70,000 rows have 2,500 leaves, for 16 threads or more
 MIN_LIST_LENGTH, N_SPARE_NEIGHBORS = 16, 3
 """Minimum length of a list, and how many entries it has beyond the number of neighbors."""
 MAX_CANDIDATES, MAX_REVERSE_CANDIDATES = 24, 10
@@ -56,6 +58,12 @@ MAX_COVARIANCE_COLUMNS, N_SPARE_DIRECTIONS = 2_000, 16
 """Columns beyond which no covariance matrix is formed: its eigenproblem takes columns^3, at 20,000 ten minutes."""
 MAX_SCALED_COORDINATE = 1e6
 """Coordinates beyond this, in units of the usual extent, are clipped for the search; re-ranking uses the true ones."""
+
+
+Results = tuple[FloatArray, IntArray]
+"""Distances and indices to write, a row for each query."""
+Candidates = Callable[[int, int], Array]
+"""Returns the candidates of queries lo..hi."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,8 @@ class NNDescent:
         Z = self._project_fitted(run)
         first = ProjectionTree.build(Z, seeds[0])
         # In the order of a tree's leaves, points near in space are near in memory.
-        self.order, self.Z = first.members, Z[first.members]
+        self.order, self.Z = first.members, _taken(Z, first.members, run)
+        del Z  # as large as all lists
         others = run.map(ProjectionTree.build, [(self.Z, seed) for seed in seeds[1:]])
         trees = [first.renumbered(), *others]
         self.search_trees = trees[:N_SEARCH_TREES]
@@ -165,14 +174,14 @@ class NNDescent:
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
         """Return k near fitted points of each row of Q, nearly all the nearest; ``own`` rows list themselves."""
+        results = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
         if own and k <= self.lists.shape[1] + 1:
-            positions = np.argsort(self.order)
-            distances, indices = self._own(np.arange(len(Q)), k, run)
-            distances, indices = distances[positions], indices[positions]
+            self._rank_own(np.arange(len(Q)), self.lists, self.order, results, run)
         else:
             width = k if self.basis is None else int(PROJECTED_LIST_SHARE * k)
             beams = self._beam_search(Q, min(len(self.Z), width + N_SPARE_IN_BEAM), run)
-            distances, indices = self._ranked(Q, np.arange(len(Q)), beams, k, run)
+            self._rank(Q, np.arange(len(Q)), lambda lo, hi: beams[lo:hi], np.arange(len(Q)), results, run)
+        distances, indices = results
         return _completed(distances, indices, Q, self.X, run)  # a search may end before the beam is full
 
     # Fitted points
@@ -182,9 +191,9 @@ class NNDescent:
         max_width = len(self.Z) - 1
         wide = k + N_SPARE_NEIGHBORS if self.basis is None else int(PROJECTED_LIST_SHARE * k) + N_SPARE_PROJECTED
         width = min(max_width, max(MIN_LIST_LENGTH, wide))
-        lists, max_candidates = self._first_lists(trees, min(width, FIRST_LIST_LENGTH), run), MAX_CANDIDATES
-        descent_width = width if width <= MAX_DESCENT_LENGTH else 10 + 2 * width // 5
-        lists = self._descended(lists, max_candidates, descent_width, run)
+        descent_width, max_candidates = width if width <= MAX_DESCENT_LENGTH else 10 + 2 * width // 5, MAX_CANDIDATES
+        first_width = min(width, FIRST_LIST_LENGTH)  # no name keeps the first lists in memory
+        lists = self._descended(self._first_lists(trees, first_width, run), max_candidates, descent_width, run)
         if lists.width < width:
             lists, _ = self._iteration(lists.all_new(), lists.width, width, run)
         truth, _ = Brute(self.X).nearest(self.X[self.order[sample]], k + 1, run)
@@ -207,7 +216,7 @@ class NNDescent:
             def join(lo: int, hi: int, tree: ProjectionTree = tree) -> None:
                 join_leaves(self.Z, tree.members, tree.starts, lists.ids, lists.lengths, lists.is_new, lo, hi)
 
-            run.map(join, run.ranges(len(tree.starts) - 1, 256))
+            run.map(join, run.ranges(len(tree.starts) - 1, LEAVES_PER_TASK))
         return lists
 
     def _descended(self, lists: NeighborLists, max_candidates: int, width: int, run: Run) -> NeighborLists:
@@ -222,22 +231,28 @@ class NNDescent:
         from manifoldry.graph._kernels.nndescent import local_join
 
         candidates = _candidates(lists.ids, lists.is_new, max_candidates, MAX_REVERSE_CANDIDATES, run)
-        new = NeighborLists.empty(len(self.Z), width)
+        shape = len(self.Z), width
+        new = NeighborLists(np.empty(shape, np.int32), np.empty(shape, np.float32), np.empty(shape, np.uint8))
 
         def block(lo: int, hi: int) -> int:
             return local_join(self.Z, lists.ids, lists.lengths, *candidates, new.ids, new.lengths, new.is_new, lo, hi)
 
         return new, sum(run.map(block, run.ranges(len(self.Z), 1 + len(self.Z) // 64)))
 
-    def _own(self, points: IntArray, k: int, run: Run, lists: Array | None = None) -> tuple[FloatArray, IntArray]:
-        """Return the k nearest fitted points, themselves included, of points given by their positions in the order."""
-        listed = (self.lists if lists is None else lists)[points]
-        candidates = np.column_stack([points.astype(np.int32), listed])
-        return self._ranked(self.X, self.order[points], candidates, k, run)
+    def _rank_own(self, points: IntArray, lists: Array, targets: IntArray, results: Results, run: Run) -> None:
+        """Write the nearest fitted points, themselves included, of points given by their positions in the order."""
+
+        def candidates(lo: int, hi: int) -> Array:
+            some = points[lo:hi]
+            return np.column_stack([some.astype(np.int32), lists[some]])
+
+        self._rank(self.X, self.order[points], candidates, targets, results, run)
 
     def _recall(self, lists: NeighborLists, truth: FloatArray, sample: IntArray, run: Run) -> float:
         """Return the share of the nearest points of the sample, at the true distances, that the lists hold."""
-        return recall_by_distance(self._own(sample, truth.shape[1], run, lists.ids)[0], truth)
+        results = np.empty(truth.shape), np.empty(truth.shape, dtype=np.int64)
+        self._rank_own(sample, lists.ids, np.arange(len(sample)), results, run)
+        return recall_by_distance(results[0], truth)
 
     # Queries
 
@@ -259,9 +274,24 @@ class NNDescent:
 
     # Both
 
-    def _ranked(self, Q: Array, rows: IntArray, positions: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
-        """Return the k nearest of the candidates, given by position (-1: none), to ``rows`` of Q by exact distance."""
-        return ranked(Q, rows, self.X, np.where(positions >= 0, self.order[positions], np.int32(-1)), k, run)
+    def _rank(
+        self, Q: Array, rows: IntArray, candidates: Candidates, targets: IntArray, results: Results, run: Run
+    ) -> None:
+        """Write, for ``rows`` of Q, the nearest candidates by exact distance into the rows ``targets`` of the results.
+
+        Candidates are positions (-1: none), made for one task at a time.
+        """
+        from manifoldry.graph._kernels.nndescent import rank
+
+        def block(lo: int, hi: int) -> None:
+            positions = candidates(lo, hi)
+            ids = np.where(positions >= 0, self.order[positions], np.int32(-1))
+            nearest = tuple(np.empty((hi - lo, array.shape[1]), array.dtype) for array in results)
+            rank(np.ascontiguousarray(Q[rows[lo:hi]], dtype=np.float64), self.X, ids, *nearest)
+            for array, part in zip(results, nearest, strict=True):
+                array[targets[lo:hi]] = part
+
+        run.map(block, run.ranges(len(rows), 512))
 
     def _project_fitted(self, run: Run) -> Array:
         Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else self.basis.shape[1]), np.float32)
@@ -284,6 +314,13 @@ class NNDescent:
         Y = np.empty((len(Q), self.basis.shape[1]), np.float32)
         project(centered, self.basis.astype(np.float64), Y)
         return Y
+
+
+def _taken(Z: Array, order: Array, run: Run) -> Array:
+    """Return ``Z[order]``."""
+    rows = np.empty_like(Z)
+    run.map(lambda lo, hi: np.take(Z, order[lo:hi], 0, rows[lo:hi], "clip"), run.ranges(len(Z), 4096))
+    return rows
 
 
 def _candidates(ids: Array, is_new: Array, n_listed: int, n_reverse: int, run: Run) -> tuple[Array, Array, Array]:

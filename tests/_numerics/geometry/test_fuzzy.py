@@ -128,18 +128,18 @@ def test_affinities_equals_the_peers():
     same_as_peer(fuzzy_simplicial_set(eight(), Run(), 1.5, 0.25), MIXED)
 
 
-@pytest.mark.parametrize("mix", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("mix", "real"), [(0.0, np.float32), (0.3, np.float32), (0.5, np.float64), (1.0, np.float32)])
 @pytest.mark.parametrize("n", [9, 5000])
-def test_union_equals_its_formula(mix, n):
+def test_union_equals_its_formula(mix, real, n):
     rng = np.random.default_rng(6)
-    A = random_array((n, n), density=4 / n, rng=rng, dtype=np.float32, format="csr")
+    A = random_array((n, n), density=4 / n, rng=rng, dtype=real, format="csr")
     A.setdiag(0)
     A.eliminate_zeros()
     given = A.copy()  # entries of a row in any order, as in lists of neighbors
     order = np.concatenate([rng.permutation(np.arange(*ends)) for ends in pairwise(A.indptr)]).astype(int)
     given.indices, given.data, given.has_sorted_indices = A.indices[order], A.data[order], False
     found, *others = (fuzzy_union(given, Run(n_jobs=jobs), mix) for jobs in (1, 2, 3, 7, 16))
-    wanted = np.float32(mix) * (A + A.T) + np.float32(1 - 2 * mix) * A.multiply(A.T)
+    wanted = real(mix) * (A + A.T) + real(1 - 2 * mix) * A.multiply(A.T)
     np.testing.assert_array_equal(found.toarray(), wanted.toarray())
     assert (found.data > 0).all()
     assert found.has_canonical_format

@@ -344,7 +344,7 @@ def minimize_divergence(
         joint = divergence.joint
         order = local_order(joint)
         rounded = csr_array((joint.data.astype(divergence.dtype), joint.indices, joint.indptr), shape=joint.shape)
-        ordered = replace(divergence, joint=renumbered(rounded, order))
+        ordered = replace(divergence, joint=renumbered(rounded, order, run))
     with run.stage("descent"):
         moving: FloatArray = np.ascontiguousarray(start[order], dtype=np.float64)
         if rescale:

@@ -9,15 +9,16 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
+from scipy.sparse.linalg import eigsh
 
 from manifoldry._core.csgraph import breadth_first_order, connected_components
 from manifoldry._core.parameters import Described
-from manifoldry._core.run import Run
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.eigen import column_signs, fix_signs
 from manifoldry._numerics.eigen.davidson import Tolerance
 from manifoldry._numerics.eigen.pencil import Pencil
-from manifoldry._numerics.eigen.solvers import lowest
+from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, N_GUARD_VECTORS, lowest
 from manifoldry._numerics.scaling import classical_scaling, principal_scaling
 
 Init = (
@@ -26,6 +27,9 @@ Init = (
 )
 EIGENVECTOR_TOL = 1e-3
 """Residual of the eigenvectors, relative to the largest possible eigenvalue, 2: the descent changes them anyway."""
+MAX_ARPACK_POINTS, ARPACK_TOL = 2000, 1e-4
+"""Number of points up to which ARPACK finds them, in the 4 to 12 ms of two levels, whose loops compile for 2 s at their
+first use. It sees no long waves in advance, so that residuals are smaller."""
 FURTHER_SHARE = 0.1
 """Share of further eigenvectors with eigenvalues below the tolerance, which only long thin data has. Its first ones are
 functions of each other (cos x, cos 2x), so a layout would begin as a curve: UMAP's trustworthiness on a roll of 20,000
@@ -190,17 +194,30 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     root = np.sqrt(np.asarray(affinities.sum(axis=1), dtype=np.float64).reshape(-1))
     scale = 1.0 / root
     between = affinities.data * (np.repeat(scale, np.diff(affinities.indptr)) * scale[affinities.indices])
-    H = csr_array(eye_array(n) - csr_array((between, affinities.indices, affinities.indptr), shape=(n, n)))
+    moves = csr_array((between, affinities.indices, affinities.indptr), shape=(n, n))
     with run.stage("eigenproblem"):
-        pencil = Pencil.of(H, None, 1.0, root, run)
-        ritz, _ = lowest(pencil, n_found, replace(Tolerance.of(EIGENVECTOR_TOL, pencil.eps), tolerable=np.inf), run)
-    vectors = fix_signs(ritz.vectors * scale[:, None])
+        if MAX_LAPACK_SIZE < n <= MAX_ARPACK_POINTS:
+            values, vectors = _arpack(moves, n_found)
+        else:
+            pencil = Pencil.of(csr_array(eye_array(n) - moves), None, 1.0, root, run)
+            ritz, _ = lowest(pencil, n_found, replace(Tolerance.of(EIGENVECTOR_TOL, pencil.eps), tolerable=np.inf), run)
+            values, vectors = ritz.values / ritz.norm, ritz.vectors
+    vectors = fix_signs(vectors * scale[:, None])
     # Columns of one size: otherwise an eigenvector of a few outliers would compress all other points.
     vectors /= np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
     for j in range(n_found, vectors.shape[1]):
-        if ritz.values[j] < EIGENVECTOR_TOL * ritz.norm:
+        if values[j] < EIGENVECTOR_TOL:
             vectors[:, j % n_found] += FURTHER_SHARE * vectors[:, j]
     return np.pad(vectors[:, :n_found], ((0, 0), (0, n_components - n_found)))
+
+
+def _arpack(moves: csr_array, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the lowest nonzero eigenvalues of a normalized Laplacian, halved, and vectors; ``moves`` is 1 minus it."""
+    v0 = np.random.Generator(np.random.Philox(key=0)).standard_normal(moves.shape[0])
+    with one_blas_thread():
+        values, vectors = eigsh(moves, k + 1 + N_GUARD_VECTORS, which="LA", tol=ARPACK_TOL, v0=v0)
+    order = np.argsort(-values)[1:]
+    return (1.0 - values[order]) / 2.0, vectors[:, order]
 
 
 def _lattice(sizes: IntArray, n_components: int) -> FloatArray:

@@ -31,8 +31,9 @@ def _lines(s: FloatArray, values: FloatArray) -> FloatArray:
 
 def sampling_rates(weights: FloatArray, strongest: FloatArray | float) -> FloatArray:
     """Return weights as shares of the strongest, one over UMAP's epochs per sample, in units of 2^-32."""
-    shares = np.asarray(weights, dtype=np.float64) / strongest
-    return np.minimum(np.floor(shares * 2.0**32), 2.0**32 - 1).astype(np.uint32)
+    shares = np.multiply(weights, 2.0**32, dtype=np.float64)
+    shares /= strongest
+    return np.minimum(shares, 2.0**32 - 1, out=shares).astype(np.uint32)  # rounded down
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def optimize_layout(
     samples = np.asarray(edges.sum(axis=1)).reshape(-1) / strongest
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
     with run.stage("layout"):
-        edges = renumbered(edges, order)
+        edges = renumbered(edges, order, run)
         edges.sort_indices()
         positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
         optimizer = NegativeSampling(edges, parameters, run)

@@ -145,6 +145,7 @@ class Momentum:
 
 # Points are renumbered so that neighbors are near in memory: a pass over all edges is bound by memory access.
 
+EDGES_PER_TASK = 2**18
 POINTS_PER_BLOCK = 256  # points in a compact block: their coordinates fill a few pages
 
 
@@ -159,9 +160,15 @@ def local_order(affinities: csr_array) -> IntArray:
     )
 
 
-def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
+def renumbered(affinities: csr_array, order: IntArray, run: Run) -> csr_array:
     """Return ``affinities[order][:, order]``; the entries of a row keep their order."""
     rows = affinities[order]
     position = np.empty(len(order), dtype=rows.indices.dtype)
     position[order] = np.arange(len(order), dtype=position.dtype)
-    return csr_array((rows.data, position[rows.indices], rows.indptr), shape=affinities.shape)
+    columns = rows.indices  # of a copy
+
+    def block(lo: int, hi: int) -> None:
+        columns[lo:hi] = np.take(position, columns[lo:hi])
+
+    run.map(block, run.shares(len(columns), EDGES_PER_TASK))
+    return csr_array((rows.data, columns, rows.indptr), shape=affinities.shape)

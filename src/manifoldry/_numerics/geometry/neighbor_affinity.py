@@ -33,12 +33,11 @@ class ConditionalProbabilities:
     bandwidths: FloatArray  # sigma_i of exp(-d_ij^2 / (2 sigma_i^2)), a column for each of several perplexities
     missed: int = 0  # number of rows that could not reach the perplexity
 
-    def joint(self) -> csr_array:
+    def joint(self, run: Run | None = None) -> csr_array:
         """Return :math:`p_{ij} = (p_{j|i} + p_{i|j}) / (2n)`: symmetric, with sum 1."""
-        both = csr_array(self.matrix + self.matrix.T)
-        both.sort_indices()
-        both.data /= 2 * both.shape[0]
-        return both
+        mean = fuzzy_union(self.matrix, run or Run(0), 0.5)
+        mean.data /= mean.shape[0]
+        return mean
 
 
 def joint_probabilities(affinities: Any) -> csr_array:
@@ -100,10 +99,11 @@ def perplexity_probabilities(graph: NeighborGraph, perplexities: Sequence[float]
     Those of several perplexities are averaged, so that near and far neighbors both count (hinton2002, lee2015).
     """
     with run.stage("affinities"):
-        mean, sigmas, missed = np.zeros(graph.n_edges), [], np.zeros(graph.n_points, dtype=bool)
+        mean, sigmas, missed = np.zeros(1), [], np.zeros(graph.n_points, dtype=bool)
         for perplexity in perplexities:
             p, sigma, reached = probability_rows(graph.indptr, graph.lengths, perplexity, run)
-            mean += p / len(perplexities)
+            p /= len(perplexities)
+            mean = np.add(mean, p, out=p)
             sigmas.append(sigma)
             missed |= ~reached
         bandwidths = sigmas[0] if len(sigmas) == 1 else np.column_stack(sigmas)
@@ -203,22 +203,25 @@ def fuzzy_simplicial_set(
 
 
 def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
-    r"""Return :math:`m (A + A^T - A \circ A^T) + (1 - m) A \circ A^T`: the fuzzy union, intersection, or a mixture."""
+    r"""Return :math:`m (A + A^T - A \circ A^T) + (1 - m) A \circ A^T`: the fuzzy union, intersection, or a mixture.
+
+    With m = 1/2 it is the mean of A and its transpose.
+    """
     from manifoldry._numerics.kernels.fuzzy import pack_rows, union_rows
 
-    n, T = A.shape[0], A.T.tocsr()
-    lists, reverse = (
-        (M.indptr.astype(np.int64), M.indices.astype(np.int32, copy=False), M.data.astype(np.float32, copy=False))
-        for M in (A, T)
-    )
+    n, real, T = A.shape[0], A.dtype.type, A.T.tocsr()
+    lists, reverse = ((M.indptr.astype(np.int64), M.indices.astype(np.int32, copy=False), M.data) for M in (A, T))
+    starts = lists[0], reverse[0]
     ends = np.zeros(n + 1, dtype=np.int64)
-    loose = np.empty(A.nnz + T.nnz, dtype=np.int32), np.empty(A.nnz + T.nnz, dtype=np.float32)
-    factors = np.float32(mix), np.float32(1.0 - 2.0 * mix)
-    rows = run.shares(n, LISTS_PER_TASK)
-    run.map(lambda lo, hi: union_rows(*lists, *reverse, *factors, ends, *loose, lo, hi), rows)
+    loose = np.empty(2 * A.nnz, dtype=np.int32), np.empty(2 * A.nnz, dtype=real)
+    factors, rows = (real(mix), real(1.0 - 2.0 * mix)), run.shares(n, LISTS_PER_TASK)
+    arguments = [*lists, *reverse, *factors, ends, *loose]
+    run.map(lambda lo, hi: union_rows(*arguments, lo, hi), rows)
+    arguments.clear()
+    del T, reverse  # of large sets the union takes most memory
     np.cumsum(ends, out=ends)
-    packed = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
-    run.map(lambda lo, hi: pack_rows(ends, *loose, lists[0], reverse[0], *packed, lo, hi), rows)
+    packed = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=real)
+    run.map(lambda lo, hi: pack_rows(ends, *loose, *starts, *packed, lo, hi), rows)
     # Clusterings of other libraries need 32-bit row ends.
     index = np.int32 if ends[-1] < 2**31 else np.int64
     return csr_array((packed[1], packed[0].astype(index, copy=False), ends.astype(index)), shape=A.shape)

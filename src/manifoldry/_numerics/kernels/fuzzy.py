@@ -68,10 +68,11 @@ def membership_rows(indptr, lengths, local_connectivity, min_share, mean_length,
         rho[i], sigma[i] = offset, width
 
 
-_LISTS = "int64[::1], int32[::1], float32[::1]"
+_REALS = "float32", "float64"
+_LISTS = "int64[::1], int32[::1], {0}[::1]"
 
 
-@kernel(f"void({_LISTS}, {_LISTS}, float32, float32, {_LISTS}, int64, int64)")
+@kernel([f"void({_LISTS}, {_LISTS}, {{0}}, {{0}}, {_LISTS}, int64, int64)".format(real) for real in _REALS])
 def union_rows(  # type: ignore[no-untyped-def]
     indptr, indices, values, to, sources, reverse, either, both, counts, columns, union, lo, hi
 ):
@@ -92,7 +93,7 @@ def union_rows(  # type: ignore[no-untyped-def]
             columns[j], union[j] = indices[k], values[k]
         at = first
         while e < end or f < last:
-            a, t, column = np.float32(0.0), np.float32(0.0), np.int32(0)
+            a, t, column = values.dtype.type(0.0), values.dtype.type(0.0), np.int32(0)
             in_a = e < end and (f == last or columns[e] <= sources[f])
             in_t = f < last and (e == end or sources[f] <= columns[e])
             if in_a:
@@ -108,7 +109,7 @@ def union_rows(  # type: ignore[no-untyped-def]
         counts[i + 1] = at - first
 
 
-@kernel(f"void({_LISTS}, int64[::1], int64[::1], int32[::1], float32[::1], int64, int64)")
+@kernel([f"void({_LISTS}, int64[::1], int64[::1], int32[::1], {{0}}[::1], int64, int64)".format(r) for r in _REALS])
 def pack_rows(ends, columns, union, indptr, to, packed_columns, packed, lo, hi):  # type: ignore[no-untyped-def]
     """Copy rows lo..hi of `union_rows` to where they belong without gaps."""
     for i in range(lo, hi):

@@ -33,6 +33,10 @@ SWEEPS = f"void({TICKETS}, {EDGES}, {LAYOUTS}, {TABLES}, int64, float32[::1], ui
 
 inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
 compiled = nb.njit(nogil=True, fastmath={"contract"})
+# The first fit waits for these: a few operations are no function of their own, and what only loops call needs no form
+# that Python calls.
+expanded = nb.njit(nogil=True, inline="always", fastmath={"contract"})
+internal = nb.njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"contract"})
 
 
 def knots():  # type: ignore[no-untyped-def]
@@ -51,7 +55,7 @@ def _bits(context, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
     return types.int32(types.float32), build
 
 
-@inlined
+@expanded
 def tabulated(lines, square):  # type: ignore[no-untyped-def]
     """Return the tabulated factor at a squared distance."""
     s = min(square + MIN_SQUARE, MAX_SQUARE)
@@ -59,7 +63,7 @@ def tabulated(lines, square):  # type: ignore[no-untyped-def]
     return lines[k, 0] + s * lines[k, 1]
 
 
-@inlined
+@expanded
 def clipped(move):  # type: ignore[no-untyped-def]
     """Return a move of a coordinate, clipped to the longest."""
     return min(max(move, -MOVE_CLIP), MOVE_CLIP)
@@ -73,7 +77,7 @@ def mix(z):  # type: ignore[no-untyped-def]
     return z ^ (z >> U64(31))
 
 
-@inlined
+@expanded
 def next_state(h):  # type: ignore[no-untyped-def]
     """Return the next state of a xorshift generator."""
     h = U32(h ^ U32(h << U32(13)))
@@ -94,14 +98,14 @@ def sample_edges(indices, rates, begin, end, sweep, bits, sampled):  # type: ign
     return count, first
 
 
-@inlined
+@internal
 def in_turn(sample, first, count):  # type: ignore[no-untyped-def]
     """Return the place in the list of a sample, when they are taken in turn from the first one on."""
     place = U64(sample) + first
     return place - count if place >= count else place
 
 
-@inlined
+@internal
 def n_negative_samples(rate, sample):  # type: ignore[no-untyped-def]
     """Return half the negative sample rate, rounded down at the first sample of a sweep and up or down in turn."""
     k = np.int64(sample)

@@ -10,7 +10,7 @@ from manifoldry._numerics.kernels import negative_sampling as sampling
 from manifoldry._numerics.kernels.negative_sampling import EDGES, LAYOUTS, SWEEPS, TABLES, U32, U64, ZERO
 
 
-@sampling.inlined
+@sampling.internal
 def _move(position, Y, tables, samples, self_index, h, n_negative, step, work):  # type: ignore[no-untyped-def]
     """Move ``position``, of any dimension, along its sampled edges and away from its negative samples."""
     attraction, repulsion = tables

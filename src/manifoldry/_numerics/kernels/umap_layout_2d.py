@@ -10,7 +10,7 @@ from manifoldry._numerics.kernels import negative_sampling as sampling
 from manifoldry._numerics.kernels.negative_sampling import SWEEPS, U32, U64, ZERO
 
 
-@sampling.inlined
+@sampling.internal
 def _attract(Y, attraction, x, y, j, step):  # type: ignore[no-untyped-def]
     """Return the position (x, y) after an attraction by point j."""
     dx, dy = Y[j, 0] - x, Y[j, 1] - y
@@ -18,7 +18,7 @@ def _attract(Y, attraction, x, y, j, step):  # type: ignore[no-untyped-def]
     return x + step * sampling.clipped(w * dx), y + step * sampling.clipped(w * dy)
 
 
-@sampling.inlined
+@sampling.internal
 def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[no-untyped-def]
     """Return the position (x, y) after the repulsion by negative samples, and the state of the generator."""
     sum_x, sum_y = ZERO, ZERO

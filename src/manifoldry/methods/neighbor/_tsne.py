@@ -167,7 +167,7 @@ class NeighborEmbedding(Embedder):
                     f"bandwidth must be a positive number, or one for each of the {n_points} points; got "
                     f"{self.bandwidth!r}."
                 )
-        resolve_repulsion(self.repulsion, n_points, self.n_components, self.accuracy)
+        resolve_repulsion(self._layout_kernel(), self.repulsion, n_points, self.n_components, self.accuracy)
 
     def _rule(self, n_points: int) -> NeighborRule:
         """Return which neighbors are listed: by default three times the largest perplexity."""
@@ -180,7 +180,7 @@ class NeighborEmbedding(Embedder):
         check_init(self.init, X, self.n_components, self._pairwise)
         graph, index = list_neighbors(X, self._rule(n), run)
         conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
-        joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
+        joint, bandwidths, missed = conditional.joint(run), conditional.bandwidths, conditional.missed
         entries = joint.data if joint_objective else conditional.matrix.data
         del conditional  # as large as the graph
         information = negative_entropy(entries) if joint_objective else negative_entropy(entries) / n

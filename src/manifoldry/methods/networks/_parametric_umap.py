@@ -242,7 +242,7 @@ class ParametricTSNE(ParametricEmbedding):
     def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:  # noqa: ARG002
         graph, index = list_neighbors(X, self._rule(len(X)), run)
         conditional = conditional_probabilities(graph, self.perplexity, None, run)
-        joint = conditional.joint()
+        joint = conditional.joint(run)
         kernel = LayoutKernel(self.dof)
         repulsion = choose_repulsion(kernel, len(X), self.n_components)
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)

@@ -39,7 +39,8 @@ def smallest(
     .. math:: A v = \lambda B v, \qquad v_i^\top B v_j = \delta_{ij}.
 
     A is an array, sparse matrix, LinearOperator or `GramMatrix`, and may be singular; B is a vector of masses, the
-    diagonal of a matrix, or None for the identity. ``null`` are known eigenvectors (n,) or (n, m): they are not
+    diagonal of a matrix, or None for the identity. A may also be a `Pencil` with B and ``null``, of which a later call
+    for more pairs begins where an earlier one ended. ``null`` are known eigenvectors (n,) or (n, m): they are not
     returned, and their Rayleigh quotients are in ``dropped``. ``tol`` is the maximum residual, relative to the norm of
     the (mass-scaled) matrix; by default 1e-12 is required and about 1e-14 aimed at. Residuals up to ``tolerable`` cause
     a warning, others a `numpy.linalg.LinAlgError`. The result depends on neither the seed nor the threads of ``run``.
@@ -49,7 +50,7 @@ def smallest(
     small = B is None and null is None and tol is None and _is_small(A, k)
     if small and (spectrum := _small_spectrum(A, k, "smallest", run)) is not None:
         return spectrum
-    pencil = Pencil.of(A, B, 1.0, null, run)
+    pencil = A if isinstance(A, Pencil) else Pencil.of(A, B, 1.0, null, run)
     return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
 
 

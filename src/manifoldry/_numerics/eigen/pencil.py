@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,14 @@ class GramMatrix:
         return int(rows), int(columns)
 
 
+@dataclass
+class Recalled:
+    """What solvers leave for a later call that needs more pairs: the last block; shift, factorization and inverse."""
+
+    block: FloatArray | None = None
+    inverse: tuple[float, Any, BlockOperator] | None = None
+
+
 @dataclass(frozen=True)
 class Pencil:
     """The ordinary problem H u = theta u with H = sign * C^-1 A C^-1, C = diag(root), u = C v: its lowest pairs.
@@ -58,6 +66,7 @@ class Pencil:
     known: FloatArray
     run: Run
     factor: Any = None
+    recalled: Recalled = field(default_factory=Recalled)
 
     @classmethod
     def of(cls, A: Any, masses: Array | None, sign: float, known: Array | None, run: Run) -> Pencil:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry._core.kernel import kernel
+from manifoldry._core.kernel import kernel, part
 
 MAX_BISECTIONS = 62  # bisections that a path of 64 bits can hold
 N_SMOOTHINGS = 2  # majority votes along a cut: they shorten it by a fifth, which halves the work of a factor
@@ -68,7 +68,7 @@ def quotient_rows(indptr, indices, label, start, members, lo, hi):  # type: igno
     return degrees, other[:k].copy(), count[:k].copy()
 
 
-@kernel("int64(int64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int32[::1], int64)")
+@part
 def _hops(first, other, region, r, source, hops, queue, tail):  # type: ignore[no-untyped-def]
     """Write the hops from a source within region r, and the points reached to ``queue[tail:]``; return its new end."""
     head = tail
@@ -86,10 +86,7 @@ def _hops(first, other, region, r, source, hops, queue, tail):  # type: ignore[n
     return tail
 
 
-@kernel(
-    "void(int64[::1], int32[::1], int64[::1], int64[::1], int32[::1], int64, int32[::1], int64, int64, "
-    "int32[:, ::1], int32[::1], int64)"
-)
+@part
 def _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, half):  # type: ignore[no-untyped-def]
     """Sort the groups ``order[lo:hi]`` of a connected region so that the cut at half its size has few edges.
 
@@ -187,12 +184,12 @@ def bisect(first, other, count, size, max_leaf):  # type: ignore[no-untyped-def]
     return region, np.array(paths), np.array(depths), np.array(children)
 
 
-@kernel("int64(uint64[::1], int32[::1], int64, int64)")
+@part
 def _side(paths, leaf, depth, i):  # type: ignore[no-untyped-def]
-    return int((paths[leaf[i]] >> np.uint64(MAX_BISECTIONS + 1 - depth)) & np.uint64(1))
+    return np.int64((paths[leaf[i]] >> np.uint64(MAX_BISECTIONS + 1 - depth)) & np.uint64(1))
 
 
-@kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64)")
+@part
 def _across(indptr, indices, paths, leaf, region, r, depth, points, count):  # type: ignore[no-untyped-def]
     """Keep those of the first ``count`` points of a region that have a neighbor in its other part."""
     k = 0
@@ -208,7 +205,7 @@ def _across(indptr, indices, paths, leaf, region, r, depth, points, count):  # t
     return k
 
 
-@kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64, boolean[::1])")
+@part
 def _vote(indptr, indices, paths, leaf, region, r, depth, band, count, listed):  # type: ignore[no-untyped-def]
     """Move the points of a band to the side of most neighbors, all at once; append neighbors that are not listed."""
     moved = np.empty(count, np.int32)

@@ -12,7 +12,7 @@ from numba import types
 from numba.core.cgutils import ir
 from numba.extending import get_cython_function_address, intrinsic
 
-from manifoldry._core.kernel import kernel
+from manifoldry._core.kernel import kernel, part
 
 BLAS = np.array([get_cython_function_address("scipy.linalg.cython_blas", name) for name in ("dgemm", "dtrsm")])
 """Addresses of the functions, which differ between processes: compiled code on disk must not contain them."""
@@ -37,7 +37,7 @@ def _call(_typing, _address, arguments):  # type: ignore[no-untyped-def]
     return types.void(types.int64, arguments), generate
 
 
-@kernel("void(int64[::1], int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@part
 def _subtract(blas, left, right, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
     """C -= A B at addresses, of shapes (m, k) and (k, n); with ``left`` or ``right`` that factor is transposed."""
     letters, sizes, scales = np.empty(2, np.uint8), np.empty(6, np.int32), np.empty(2)
@@ -52,7 +52,7 @@ def _subtract(blas, left, right, m, n, k, a, lda, b, ldb, c, ldc):  # type: igno
     letters[0] = sizes[0] = scales[0] = 0  # the arrays must outlive the call
 
 
-@kernel("void(int64[::1], int64, int64, int64, int64, int64, int64, int64, int64)")
+@part
 def _divide(blas, right, transposed, m, n, a, lda, b, ldb):  # type: ignore[no-untyped-def]
     """B := L^-1 B, or B L^-1 with ``right``, at addresses; B is (m, n), L is lower triangular or ``transposed``."""
     letters, sizes, scales = np.empty(4, np.uint8), np.empty(4, np.int32), np.ones(1)
@@ -64,7 +64,7 @@ def _divide(blas, right, transposed, m, n, a, lda, b, ldb):  # type: ignore[no-u
     letters[0] = sizes[0] = scales[0] = 0
 
 
-@kernel(f"void({_matrix}, {_tree}, float64[::1], int64, float64[::1], int64)")
+@part
 def _entries(  # type: ignore[no-untyped-def]
     indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, at
 ):
@@ -83,7 +83,7 @@ def _entries(  # type: ignore[no-untyped-def]
         L[column + p - lo] += diagonal[order[p]]
 
 
-@kernel("uint32[::1](int64[:, ::1], int64[::1], int64[::1], int32[::1], int64, int64)")
+@part
 def _spots(fronts, start, stop, rows, t, child):  # type: ignore[no-untyped-def]
     """Return the places of a child's border among the columns and the border of a front."""
     lo, hi = fronts[t, 0], fronts[t, 1]
@@ -99,7 +99,7 @@ def _spots(fronts, start, stop, rows, t, child):  # type: ignore[no-untyped-def]
     return spots
 
 
-@kernel(f"void({_tree}, float64[::1], int64, float64[::1], int64, int64, float64[::1], int64)")
+@part
 def _extend(fronts, start, stop, rows, offset, L, t, S, at, child, update, shift):  # type: ignore[no-untyped-def]
     """Add a child's update (from ``shift`` on) to L and S of a front."""
     spots = _spots(fronts, start, stop, rows, t, child)

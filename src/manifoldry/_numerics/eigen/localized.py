@@ -27,8 +27,11 @@ MIN_HOLDING_WEIGHT = 1e-6  # smaller weights in the mean of a held point are dro
 
 def participation(vectors: FloatArray) -> FloatArray:
     r"""Return the share of the points that carry each column: :math:`(\sum_i v_i^2)^2 / (n \sum_i v_i^4)`."""
-    squares = (vectors / np.maximum(np.abs(vectors).max(axis=0), np.finfo(float).tiny)) ** 2
-    return squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), np.finfo(float).tiny) / len(vectors)
+    shares = []
+    for vector in vectors.T:
+        squares = (vector / max(np.abs(vector).max(initial=0.0), np.finfo(float).tiny)) ** 2
+        shares.append(squares.sum() ** 2 / max(squares @ squares, np.finfo(float).tiny) / len(vectors))
+    return np.array(shares)
 
 
 def skip_localized(

@@ -46,10 +46,11 @@ class GramMatrix:
 
 @dataclass
 class Recalled:
-    """What solvers leave for a later call that needs more pairs: the last block; shift, factorization and inverse."""
+    """What solvers leave for those that follow: the last block; shift, factorization and inverse; groups of points."""
 
     block: FloatArray | None = None
     inverse: tuple[float, Any, BlockOperator] | None = None
+    groups: Any = None
 
 
 @dataclass(frozen=True)
@@ -188,8 +189,10 @@ def _operand(A: Any) -> Any:
         A = A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.shape[0] == 0:
         raise ValueError(f"A must be a square matrix with at least one row; got shape {A.shape}.")
-    if sp.issparse(A) and not np.isfinite(A.data).all():
-        raise ValueError("A must be finite; it has NaN or infinite entries.")
+    if sp.issparse(A):
+        if not np.isfinite(A.data).all():
+            raise ValueError("A must be finite; it has NaN or infinite entries.")
+        A = A if A.has_sorted_indices else A.sorted_indices()  # some algorithms of scipy sort them in place
     if isinstance(A, np.ndarray) and not (A.flags.c_contiguous or A.flags.f_contiguous):
         return np.ascontiguousarray(A)
     return A

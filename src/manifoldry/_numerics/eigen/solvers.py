@@ -178,14 +178,15 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
     """Return the factorization that fits in memory and time: by fronts, "sparse", "dense" or None."""
     if pencil.matrix_free:
         return None
-    entries, widest = predicted_fill(pencil.pattern()) if pencil.sparse and pencil.n < ALWAYS_FRONTS_SIZE else (0, 0)
+    always = pencil.n >= ALWAYS_FRONTS_SIZE
+    entries, widest = predicted_fill(pencil.pattern()) if pencil.sparse and not always else (0, 0)
     wide = widest > NARROW_LEVEL_WIDTH and pencil.n >= MIN_FRONTS_SIZE
     if pencil.is_laplacian and pencil.n < MIN_FRONTS_SIZE and widest**3 > TWO_LEVEL_OPERATIONS * pencil.A.nnz:
         return None
-    if pencil.sparse and pencil.sign > 0 and (wide or pencil.n >= ALWAYS_FRONTS_SIZE):
+    if pencil.sparse and pencil.sign > 0 and (wide or always):
         entries = pencil.A.nnz if pencil.factor is None else 2 * pencil.factor.nnz  # of the products of the others
         most = entries * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
-        fronts = Fronts.of(pencil.A, most, run)
+        fronts = Fronts.of(pencil.A, most, run, pencil.recalled.groups)
         if fronts is None or fronts.operations > most or fronts.memory > available_memory() / 2:
             return None
         run.announce("matrix factor", fronts.memory)
@@ -202,6 +203,11 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
         return None
     run.announce("matrix factor", needed)
     return choice
+
+
+def will_dissect(pencil: Pencil, tolerance: Tolerance) -> bool:
+    """Return whether a sparse pencil will be dissected, whatever its separators."""
+    return pencil.n >= ALWAYS_FRONTS_SIZE and pencil.sign > 0 and tolerance.aim < TWO_LEVEL_FIRST_TOL
 
 
 def announce_factor(pattern: Any, run: Run, instead: str) -> None:

@@ -225,7 +225,9 @@ class Factor:
         from manifoldry._numerics.eigen.kernels.fronts import (
             BLAS,
             TILE,
-            assemble_front,
+            add_entries,
+            clear_columns,
+            extend_columns,
             factor_diagonal,
             factor_rows,
             factor_subtree,
@@ -260,12 +262,18 @@ class Factor:
         del done
         for level in fronts.levels:
             here = {t: np.empty(border[t] ** 2) for t in level.tolist()}
-            none = np.empty(0)
-            children = {t: [updates.pop(int(child), none) for child in fronts.nodes[t, 2:]] for t in here}
-            run.map(assemble_front, [(*matrix, *tree, L, t, S, *children[t]) for t, S in here.items()])
-            children.clear()
-            raised += sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
             tiles = [(t, lo, hi) for t in here for lo, hi in run.ranges(int(border[t]), TILE)]
+            run.map(add_entries, [(*matrix, *tree, L, t) for t in here])
+            run.map(clear_columns, [(*tree, t, here[t], lo, hi) for t, lo, hi in tiles])
+            for side in (2, 3):  # one child after the other, so that sums have one order
+                children = {t: int(fronts.nodes[t, side]) for t in here if fronts.nodes[t, side] >= 0}
+                columns = [(t, *part) for t, child in children.items() for part in run.ranges(int(border[child]), TILE)]
+                added = [(t, here[t], children[t], updates[children[t]], lo, hi) for t, lo, hi in columns]
+                run.map(extend_columns, [(*tree, L, *part) for part in added])
+                del added
+                for child in children.values():
+                    del updates[child]
+            raised += sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
             run.map(factor_rows, [(BLAS, *tree, L, *tile) for tile in tiles], blas=True)
             run.map(update_columns, [(BLAS, *tree, L, t, here[t], 0, lo, hi) for t, lo, hi in tiles], blas=True)
             updates.update(here)
@@ -276,13 +284,21 @@ class Factor:
         from manifoldry._numerics.eigen.kernels.fronts import BLAS, solve_backward, solve_forward
 
         fronts, state = self.fronts, (BLAS, *self.tree, self.L)
-        X = np.ascontiguousarray(B[fronts.order].T)
-        carried = np.empty((len(X), len(fronts.rows)))
+        n_columns, rows = B.shape[1], self.run.shares(len(B), MIN_RENUMBERED_ROWS)
+        X, result = np.empty((n_columns, len(B))), np.empty(B.shape)
+
+        def gather(lo: int, hi: int) -> None:
+            X[:, lo:hi] = B[fronts.order[lo:hi]].T
+
+        def scatter(lo: int, hi: int) -> None:
+            result[lo:hi] = X[:, fronts.place[lo:hi]].T
+
+        self.run.map(gather, rows)
+        carried = np.empty((n_columns, len(fronts.rows)))
         levels: list[Any] = [fronts.subtrees, *(list(level[:, None]) for level in fronts.levels)]
         for level in levels:
             self.run.map(solve_forward, [(*state, chosen, X, carried) for chosen in level], blas=True)
         for level in levels[::-1]:
             self.run.map(solve_backward, [(*state, chosen, X) for chosen in level], blas=True)
-        result = np.empty(B.shape)
-        result[fronts.order] = X.T
+        self.run.map(scatter, rows)
         return result

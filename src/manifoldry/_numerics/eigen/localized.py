@@ -73,10 +73,12 @@ class Aligned:
     notes: dict[str, Any]
 
 
-def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: float, run: Run) -> Aligned:
+def aligned_eigenvectors(
+    matrix: Any, affinities: Callable[[], csr_array], count: int, least: float, run: Run
+) -> Aligned:
     """Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
 
-    Points in no neighborhood but their own are held at the mean of their neighbors, weighted by ``affinities``: with
+    Points in no neighborhood but their own are held at the mean of their neighbors, weighted by ``affinities()``: with
     :math:`y = E u` and the other points at u, the eigenvectors are those of :math:`E^T M E`.
     """
     n = matrix.shape[0]
@@ -93,7 +95,7 @@ def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: 
         if len(more) > MAX_HELD_SHARE * n:
             break
         held = more
-        spread, free = holding_map(affinities, held)
+        spread, free = holding_map(affinities(), held)
         restricted = _pencil(_restricted(matrix, spread), run)
         wider, _ = bottom_eigenvectors(restricted, min(count + N_SPARE, len(free) - 1))
         spectrum = wider.head(count)

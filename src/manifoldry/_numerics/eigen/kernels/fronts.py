@@ -66,14 +66,12 @@ def _divide(blas, right, transposed, m, n, a, lda, b, ldb):  # type: ignore[no-u
 
 @part
 def _entries(  # type: ignore[no-untyped-def]
-    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, at
+    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t
 ):
-    """Add the entries of the matrix in the columns of a front to L, which is zero, and write zeros to S (at ``at``)."""
+    """Add the entries of the matrix in the columns of a front to L, which is zero."""
     lo, hi = fronts[t, 0], fronts[t, 1]
     own, border = hi - lo, rows[start[t] : stop[t]]
     size = own + len(border)
-    for j in range(len(border)):
-        S[at + j * len(border) + j : at + (j + 1) * len(border)] = 0.0
     for p in range(lo, hi):
         column = offset[t] + (p - lo) * size
         for e in range(indptr[order[p]], indptr[order[p] + 1]):
@@ -100,12 +98,21 @@ def _spots(fronts, start, stop, rows, t, child):  # type: ignore[no-untyped-def]
 
 
 @part
-def _extend(fronts, start, stop, rows, offset, L, t, S, at, child, update, shift):  # type: ignore[no-untyped-def]
-    """Add a child's update (from ``shift`` on) to L and S of a front."""
+def _clear(border, S, at, lo, hi):  # type: ignore[no-untyped-def]
+    """Write zeros to columns ``lo`` to ``hi`` of S (at ``at``)."""
+    for j in range(lo, hi):
+        S[at + j * border + j : at + (j + 1) * border] = 0.0
+
+
+@part
+def _extend(  # type: ignore[no-untyped-def]
+    fronts, start, stop, rows, offset, L, t, S, at, child, update, shift, first, last
+):
+    """Add the columns ``first`` to ``last`` of a child's update (from ``shift`` on) to L and S of a front."""
     spots = _spots(fronts, start, stop, rows, t, child)
     own, count, border = fronts[t, 1] - fronts[t, 0], len(spots), stop[t] - start[t]
     size = own + border
-    for j in range(count):
+    for j in range(first, last):
         source, place = update[shift + j * count : shift + (j + 1) * count], spots[j]
         if place < own:
             target = L[offset[t] + place * size : offset[t] + (place + 1) * size]
@@ -176,15 +183,26 @@ def update_columns(blas, fronts, start, stop, _rows, offset, L, t, S, at, lo, hi
     _subtract(blas, 0, 1, border - lo, hi - lo, own, base, size, base, size, target, border)
 
 
-@kernel(f"void({_matrix}, {_tree}, float64[::1], int64, float64[::1], float64[::1], float64[::1])")
-def assemble_front(  # type: ignore[no-untyped-def]
-    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, left, right
+@kernel(f"void({_matrix}, {_tree}, float64[::1], int64)")
+def add_entries(  # type: ignore[no-untyped-def]
+    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t
 ):
-    """Write a front from the matrix and the updates of its children."""
-    _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, 0)
-    if fronts[t, 2] >= 0:
-        _extend(fronts, start, stop, rows, offset, L, t, S, 0, fronts[t, 2], left, 0)
-        _extend(fronts, start, stop, rows, offset, L, t, S, 0, fronts[t, 3], right, 0)
+    """Write the entries of the matrix in the columns of a front."""
+    _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t)
+
+
+@kernel(f"void({_tree}, int64, float64[::1], int64, int64)")
+def clear_columns(_fronts, start, stop, _rows, _offset, t, S, lo, hi):  # type: ignore[no-untyped-def]
+    """Write zeros to columns of the update of a front."""
+    _clear(stop[t] - start[t], S, 0, lo, hi)
+
+
+@kernel(f"void({_tree}, float64[::1], int64, float64[::1], int64, float64[::1], int64, int64)")
+def extend_columns(  # type: ignore[no-untyped-def]
+    fronts, start, stop, rows, offset, L, t, S, child, update, lo, hi
+):
+    """Add columns of the update of a child to a front."""
+    _extend(fronts, start, stop, rows, offset, L, t, S, 0, child, update, 0, lo, hi)
 
 
 @kernel("int64[::1](int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])")
@@ -219,10 +237,12 @@ def factor_subtree(  # type: ignore[no-untyped-def]
     for c in range(len(chosen)):
         t = chosen[c]
         border = stop[t] - start[t]
-        _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, at[c])
+        _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t)
+        _clear(border, S, at[c], 0, border)
         for child in fronts[t, 2:]:
             if child >= 0:
-                _extend(fronts, start, stop, rows, offset, L, t, S, at[c], child, S, at[child - chosen[0]])
+                source, columns = at[child - chosen[0]], stop[child] - start[child]
+                _extend(fronts, start, stop, rows, offset, L, t, S, at[c], child, S, source, 0, columns)
         raised += factor_diagonal(blas, fronts, start, stop, rows, offset, L, t, floor)
         factor_rows(blas, fronts, start, stop, rows, offset, L, t, 0, border)
         for lo in range(0, border, TILE):

@@ -188,8 +188,15 @@ BLOCK_ROWS_PER_TASK = 8192
 
 def by_rows(work: Callable[..., T], run: Run, *arrays: FloatArray) -> list[T]:
     """Return ``work`` of each range of rows of the arrays."""
-    ranges = run.ranges(len(arrays[0]), BLOCK_ROWS_PER_TASK)
-    return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=len(ranges) > 1)
+    ranges = _row_ranges(len(arrays[0]), run)
+    if len(ranges) == 1:
+        return [work(*arrays)]
+    return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=True)
+
+
+def _row_ranges(n: int, run: Run) -> list[tuple[int, int]]:
+    """Return fixed ranges of rows: one where two would cost more than they gain."""
+    return run.ranges(n, n if n < 2 * BLOCK_ROWS_PER_TASK else BLOCK_ROWS_PER_TASK)
 
 
 def inner(one: FloatArray, other: FloatArray, run: Run) -> FloatArray:
@@ -225,7 +232,7 @@ def thin_q(block: FloatArray, run: Run) -> FloatArray:
     def work(number: int, lo: int, hi: int) -> None:
         np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
 
-    ranges = run.ranges(len(block), BLOCK_ROWS_PER_TASK)
+    ranges = _row_ranges(len(block), run)
     run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
     return result
 

@@ -27,7 +27,7 @@ SYMMETRIC_MODE: dict[str, Any] = {
 DOMINANCE_SLACK = 100  # units of rounding by which a diagonal may miss the sum of its row
 PRODUCT_COLUMNS = 1024
 """Columns of a dense A in one task of a product: as fast as BLAS with one thread, which waits less than with two."""
-PRODUCT_ROWS = 4096  # minimum number of rows of a sparse A in a task
+PRODUCT_ROWS = 16_384  # minimum number of rows of a sparse A in a task
 PRODUCT_ENTRIES = 500_000  # entries of a sparse A from which threads share a product
 
 

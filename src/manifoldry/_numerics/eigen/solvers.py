@@ -40,6 +40,7 @@ TWO_LEVEL_OPERATIONS, POLYNOMIAL_OPERATIONS = 10_000, 120_000
 """Operations of a factorization, 2e10 a second, in the time that other solvers take per entry: two levels a third of a
 microsecond to one for Laplacians, and the polynomial 1 to 9 for alignment matrices (10,000 to 40,000 images of 50
 columns, and points of a cube)."""
+SUPERLU_OPERATIONS = 20_000  # the same for SuperLU and Laplacians, of w^3 operations for levels of w points
 MAX_RAISED_PIVOTS = 16  # more pivots at or below rounding mean that the matrix is not definite
 MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order."""
@@ -88,9 +89,8 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
 
 def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple[str, Solver]]:
     """Return the solvers that apply to a pencil, cheapest first."""
-    dense: list[tuple[str, Solver]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= available_memory() / 2 else []
-    if dense and pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k):
-        return dense
+    if pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k) and _fits_dense(pencil):
+        return [("lapack", _lapack)]
     first = FIRST_KRYLOV_STEPS_SPARSE if pencil.sparse and pencil.sign > 0 else FIRST_KRYLOV_STEPS
     solvers: list[tuple[str, Solver]] = [
         ("krylov", partial(_krylov, steps=first)),
@@ -102,7 +102,11 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
         solvers = [solvers[3], solvers[0], solvers[2], solvers[1]]
     elif pencil.is_laplacian:
         solvers = [*solvers[:2], solvers[3], solvers[2]]
-    return [*solvers, ("krylov", partial(_krylov, steps=LAST_KRYLOV_STEPS)), *dense]
+    return [*solvers, ("krylov", partial(_krylov, steps=LAST_KRYLOV_STEPS)), ("lapack", _lapack)]
+
+
+def _fits_dense(pencil: Pencil) -> bool:
+    return 24 * pencil.n**2 <= available_memory() / 2
 
 
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz | None:
@@ -181,8 +185,8 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
     always = pencil.n >= ALWAYS_FRONTS_SIZE
     entries, widest = predicted_fill(pencil.pattern()) if pencil.sparse and not always else (0, 0)
     wide = widest > NARROW_LEVEL_WIDTH and pencil.n >= MIN_FRONTS_SIZE
-    if pencil.is_laplacian and pencil.n < MIN_FRONTS_SIZE and widest**3 > TWO_LEVEL_OPERATIONS * pencil.A.nnz:
-        return None
+    if pencil.is_laplacian and pencil.n < MIN_FRONTS_SIZE and widest**3 > SUPERLU_OPERATIONS * pencil.A.nnz:
+        return None  # to two levels
     if pencil.sparse and pencil.sign > 0 and (wide or always):
         entries = pencil.A.nnz if pencil.factor is None else 2 * pencil.factor.nnz  # of the products of the others
         most = entries * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
@@ -249,6 +253,8 @@ def level_widths(pattern: Any, start: int) -> tuple[IntArray, int]:
 
 def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
     """LAPACK on the dense H; the known vectors are moved to the other end of its spectrum."""
+    if not _fits_dense(pencil):
+        return None
     run.announce("dense eigenproblem", 24 * pencil.n**2)
     H, N = pencil.dense(), pencil.known
     norm = float(min(np.linalg.norm(H), np.linalg.norm(H, 1)))

@@ -69,7 +69,7 @@ def small_tasks(monkeypatch):
         seen.shared += 1
         return run_map(self, begin, tasks, **how)
 
-    monkeypatch.setattr(neighborhoods, "MAX_STACK_ENTRIES", SMALL_TASK * 10 * 10)
+    monkeypatch.setattr(neighborhoods, "MAX_STACKED", SMALL_TASK * 10 * 10)
     monkeypatch.setattr(Run, "ranges", lambda self, n, grain: ranges(self, n, min(grain, SMALL_TASK)))
     monkeypatch.setattr(Run, "map", map_together)
     return seen

@@ -55,7 +55,7 @@ def test_alignment_without_localized_vectors_is_left_alone():
     n = 100
     path = sp.csr_array(sp.diags_array([np.full(n - 1, -1.0), np.full(n - 1, -1.0)], offsets=[-1, 1]))
     L = sp.csr_array(path + sp.diags_array(-np.asarray(path.sum(axis=1)).ravel()))
-    found = aligned_eigenvectors(L, -path, 2, 0.02, Run())
+    found = aligned_eigenvectors(L, lambda: -path, 2, 0.02, Run())
     assert found.notes == {}
     np.testing.assert_allclose(found.spectrum.values, 2 - 2 * np.cos(np.pi * np.array([1, 2]) / n), atol=1e-13)
 

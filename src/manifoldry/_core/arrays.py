@@ -338,3 +338,15 @@ def sample_numbers(n: int, most: int) -> IntArray:
 def sample_of(rows: Any, most: int) -> Any:
     """Return the rows of `sample_numbers`; all of few rows are not copied."""
     return rows[sample_numbers(rows.shape[0], most)] if rows.shape[0] > most else rows
+
+
+def joined(parts: Sequence[Any], run: Run) -> Any:
+    """Return the concatenation of arrays, whose memory threads fill."""
+    ends = np.cumsum([0, *map(len, parts)])
+    result = np.empty((ends[-1], *parts[0].shape[1:]), parts[0].dtype)
+
+    def work(lo: int, part: Any) -> None:
+        result[lo : lo + len(part)] = part
+
+    run.map(work, list(zip(ends.tolist(), parts, strict=False)))
+    return result

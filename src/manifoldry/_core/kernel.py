@@ -77,3 +77,7 @@ def _report_missing_cache() -> None:
         UserWarning,
         now=True,
     )
+
+
+part = nb.njit(nogil=True)
+"""The decorator of a part of compiled loops, which is stored with each of them: loading it takes no time of its own."""

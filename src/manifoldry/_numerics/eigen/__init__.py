@@ -14,8 +14,9 @@ from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, Spectrum
 from manifoldry._core.warnings import warn
 from manifoldry._numerics.eigen.davidson import Tolerance
+from manifoldry._numerics.eigen.fronts import Quotient
 from manifoldry._numerics.eigen.pencil import GramMatrix, Pencil, product
-from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, lowest
+from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, lowest, will_dissect
 
 __all__ = ["GramMatrix", "column_signs", "fix_signs", "largest", "smallest"]
 SIGN_TIE_TOL = 1e-6
@@ -39,7 +40,8 @@ def smallest(
     .. math:: A v = \lambda B v, \qquad v_i^\top B v_j = \delta_{ij}.
 
     A is an array, sparse matrix, LinearOperator or `GramMatrix`, and may be singular; B is a vector of masses, the
-    diagonal of a matrix, or None for the identity. ``null`` are known eigenvectors (n,) or (n, m): they are not
+    diagonal of a matrix, or None for the identity. A may also be a `Pencil` with B and ``null``, of which a later call
+    for more pairs begins where an earlier one ended. ``null`` are known eigenvectors (n,) or (n, m): they are not
     returned, and their Rayleigh quotients are in ``dropped``. ``tol`` is the maximum residual, relative to the norm of
     the (mass-scaled) matrix; by default 1e-12 is required and about 1e-14 aimed at. Residuals up to ``tolerable`` cause
     a warning, others a `numpy.linalg.LinAlgError`. The result depends on neither the seed nor the threads of ``run``.
@@ -49,7 +51,7 @@ def smallest(
     small = B is None and null is None and tol is None and _is_small(A, k)
     if small and (spectrum := _small_spectrum(A, k, "smallest", run)) is not None:
         return spectrum
-    pencil = Pencil.of(A, B, 1.0, null, run)
+    pencil = A if isinstance(A, Pencil) else Pencil.of(A, B, 1.0, null, run)
     return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
 
 
@@ -115,7 +117,7 @@ def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance,
     if not 1 <= k <= room:
         raise ValueError(f"Between 1 and {room} eigenpairs can be found here; got k = {k}.")
     with run.stage("eigenproblem"):
-        groups = _groups(pencil)
+        groups = _groups(pencil, tolerance)
         if len(groups) == 1:
             ritz, solver = lowest(pencil, k, tolerance, run)
             values, vectors, norm = ritz.values[:k], ritz.vectors[:, :k] / pencil.root, ritz.norm
@@ -160,10 +162,14 @@ def _by_components(
     return np.array(values)[order], vectors, norm, " + ".join(sorted(solvers))
 
 
-def _groups(pencil: Pencil) -> list[IntArray]:
+def _groups(pencil: Pencil, tolerance: Tolerance) -> list[IntArray]:
     """Return the connected components of a sparse pencil, small ones grouped for LAPACK."""
     if not pencil.sparse:
         return [np.arange(pencil.n)]
+    if will_dissect(pencil, tolerance):
+        pencil.recalled.groups = pencil.recalled.groups or Quotient.of(pencil.A, pencil.run)
+        if pencil.recalled.groups.connected:
+            return [np.arange(pencil.n)]
     pattern = pencil.pattern()
     # The pattern is symmetric. Taken as directed, it is not transposed, which takes longer than the search.
     if len(breadth_first_order(pattern, 0, return_predecessors=False)) == pencil.n:

@@ -188,8 +188,15 @@ BLOCK_ROWS_PER_TASK = 8192
 
 def by_rows(work: Callable[..., T], run: Run, *arrays: FloatArray) -> list[T]:
     """Return ``work`` of each range of rows of the arrays."""
-    ranges = run.ranges(len(arrays[0]), BLOCK_ROWS_PER_TASK)
-    return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=len(ranges) > 1)
+    ranges = _row_ranges(len(arrays[0]), run)
+    if len(ranges) == 1:
+        return [work(*arrays)]
+    return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=True)
+
+
+def _row_ranges(n: int, run: Run) -> list[tuple[int, int]]:
+    """Return fixed ranges of rows: one where two would cost more than they gain."""
+    return run.ranges(n, n if n < 2 * BLOCK_ROWS_PER_TASK else BLOCK_ROWS_PER_TASK)
 
 
 def inner(one: FloatArray, other: FloatArray, run: Run) -> FloatArray:
@@ -225,7 +232,7 @@ def thin_q(block: FloatArray, run: Run) -> FloatArray:
     def work(number: int, lo: int, hi: int) -> None:
         np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
 
-    ranges = run.ranges(len(block), BLOCK_ROWS_PER_TASK)
+    ranges = _row_ranges(len(block), run)
     run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
     return result
 
@@ -233,7 +240,7 @@ def thin_q(block: FloatArray, run: Run) -> FloatArray:
 # Davidson with a polynomial of the matrix as the inverse, for matrices that cannot be factored.
 
 N_BOUND_STEPS = 24  # Lanczos steps for an upper bound of the spectrum
-STEPS_AND_GROWTH = ((9, 2), (9, 2), (27, 1), (81, 1))
+STEPS_AND_GROWTH = ((14, 2), (9, 4), (27, 1), (81, 1))
 """Davidson steps with each polynomial, and the minimum growth of its degree: Ritz values converge late."""
 MIN_DEGREE, MAX_DEGREE = 40, 600  # degrees of the polynomials; the first has the least
 DEGREE_SHARE = 0.3
@@ -318,18 +325,21 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     """Davidson with Chebyshev iterations as the inverse, of a semidefinite sparse matrix."""
     if not pencil.sparse or pencil.sign < 0:
         return None
-    scale = sp.diags_array(np.ones(pencil.n) if pencil.masses is None else 1.0 / np.sqrt(pencil.masses))
+    # With a unit diagonal the norm is a few units, also where a few points are neighbors of very many.
+    diagonal = pencil.A.diagonal()
+    unit = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scale, weights = sp.diags_array(unit), pencil.root * unit[:, None]
     H = sp.csr_array(scale @ pencil.A @ scale)
     upper = upper_bound(H)
-    start = replace(best, vectors=_widened(best.vectors, pencil))
+    ritz = replace(best, vectors=_widened(best.vectors, pencil))
     tolerance = replace(tolerance, aim=tolerance.accept, angle=np.inf)
-    factor = None if pencil.factor is None else pencil.factor @ scale
-    inverse, ritz = ChebyshevInverse.of(H, factor, upper, run), start
+    inverse = ChebyshevInverse.of(H, None if pencil.factor is None else pencil.factor @ scale, upper, run)
     for steps, growth in STEPS_AND_GROWTH:
-        ritz = davidson(pencil, ritz, k, inverse, steps, tolerance, run)
+        ritz = davidson(pencil, ritz, k, lambda R, M=inverse: weights * M(weights * R), steps, tolerance, run)
         if ritz.settled:
             break
-        highest = max(float(ritz.values[-1]), upper * np.finfo(float).eps)
+        quotient = float(ritz.values[-1]) / float(np.linalg.norm(ritz.vectors[:, -1:] / weights)) ** 2
+        highest = max(quotient, upper * np.finfo(float).eps)
         degree = DEGREE_SHARE * float(np.sqrt(upper / highest))
         if degree > MAX_DEGREE_RATIO * MAX_DEGREE:
             break

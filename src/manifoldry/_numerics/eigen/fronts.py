@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
+from manifoldry._core.csgraph import breadth_first_order
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 
@@ -31,15 +33,14 @@ class Fronts:
     levels: list[Any]  # the fronts above them, deepest first
 
     @classmethod
-    def of(cls, A: Any, max_operations: float, run: Run) -> Fronts | None:
-        """Dissect a symmetric csr_array; None if its separators alone take more operations."""
-        from manifoldry._numerics.eigen.kernels.dissection import aggregates, bisect, dissect
+    def of(cls, A: Any, max_operations: float, run: Run, groups: Quotient | None = None) -> Fronts | None:
+        """Dissect a symmetric csr_array (with its `Quotient`); None if its separators alone take more operations."""
+        from manifoldry._numerics.eigen.kernels.dissection import dissect
 
-        graph = _compiled_form(A)
-        label = aggregates(*graph)
-        region_of_group, paths, depths, children = bisect(*_quotient(graph, label, run), MAX_LEAF)
-        n = len(label)
+        graph, groups = _compiled_form(A), groups or Quotient.of(A, run)
+        label, n = groups.label, len(groups.label)
         task_depth = min(max((n // MIN_TASK_POINTS).bit_length() - 1, 0), MAX_TASK_DEPTH)
+        region_of_group, paths, depths, children = _bisected(groups, task_depth, run)
         leaf = region_of_group[label]
         near = np.argsort(paths[leaf], kind="stable")  # points that are near in the graph become near in memory
         leaf, graph = leaf[near], _renumbered(*graph, near, run)
@@ -95,15 +96,59 @@ def _compiled_form(A: Any) -> tuple[Any, Any]:
     return A.indptr.astype(np.int64, copy=False), A.indices.astype(np.int32, copy=False)
 
 
-def _quotient(graph: tuple[IntArray, IntArray], label: IntArray, run: Run) -> tuple[IntArray, ...]:
-    """Return the graph of the groups, the number of edges between two, and the sizes of the groups."""
-    from manifoldry._numerics.eigen.kernels.dissection import group_members, quotient_rows
+def _bisected(groups: Quotient, task_depth: int, run: Run) -> tuple[IntArray, ...]:
+    """Return the leaf of each group and, of each region, the path from the root, the depth, and the first child."""
+    from manifoldry._numerics.eigen.kernels.dissection import MAX_BISECTIONS, bisect
 
-    start, members = group_members(label)
-    state = (*graph, label, start, members)
-    parts = run.map(quotient_rows, [(*state, lo, hi) for lo, hi in run.shares(len(start) - 1, MIN_GROUPS)])
-    degrees, other, count = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return np.concatenate([[0], np.cumsum(degrees)]), other, count, np.diff(start)
+    m = len(groups.size)
+    region, order, queue = np.zeros(m, dtype=np.int32), np.arange(m, dtype=np.int32), np.empty(m, dtype=np.int32)
+    state = (*groups.graph, groups.size, region, order, np.empty((4, m), np.int32), queue, np.empty(m, np.int8))
+    paths, regions = np.zeros(1, dtype=np.uint64), np.array([[0, 0, m, 0]])
+    for depth in range(task_depth + 1):
+        begun = np.flatnonzero(regions[:, 0] == depth)
+        last = depth + 1 if depth < task_depth else MAX_BISECTIONS
+        parts = run.map(bisect, [(*state, MAX_LEAF, last, paths[r], *regions[r, :3]) for r in begun])
+        rest = np.flatnonzero(regions[:, 0] < depth)
+        paths, regions = (
+            np.concatenate([before[rest], *more])
+            for before, more in zip((paths, regions), zip(*parts, strict=True) if parts else ((), ()), strict=True)
+        )
+    by_depth = np.lexsort((paths, regions[:, 0]))  # the children of a region follow each other
+    paths, (depths, lows, _, divided) = paths[by_depth], regions[by_depth].T
+    children = np.where(divided, 2 * np.cumsum(divided) - 1, -1)
+    leaves = np.flatnonzero(divided == 0)
+    leaf_at = np.empty(m, dtype=np.int32)
+    leaf_at[lows[leaves]] = leaves
+    return leaf_at[region], paths, np.ascontiguousarray(depths), children
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """The graph of disjoint groups of neighboring points; it has the components of the graph of the points."""
+
+    label: IntArray  # group of each point
+    graph: tuple[IntArray, IntArray, IntArray]  # where the edges of a group begin, to which, and how many of points
+    size: IntArray
+
+    @classmethod
+    def of(cls, A: Any, run: Run) -> Quotient:
+        """Group the points of a symmetric csr_array."""
+        from manifoldry._numerics.eigen.kernels.dissection import aggregates, group_members, quotient_rows
+
+        graph = _compiled_form(A)
+        label = aggregates(*graph)
+        start, members = group_members(label)
+        state = (*graph, label, start, members)
+        parts = run.map(quotient_rows, [(*state, lo, hi) for lo, hi in run.shares(len(start) - 1, MIN_GROUPS)])
+        degrees, other, count = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(label, (np.concatenate([[0], np.cumsum(degrees)]), other, count), np.diff(start))
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is one component."""
+        first, other, count = self.graph
+        pattern = csr_array((count, other, first), shape=(len(self.size),) * 2)
+        return len(breadth_first_order(pattern, 0, return_predecessors=False)) == len(self.size)
 
 
 def _renumbered(indptr: Any, indices: Any, order: IntArray, run: Run) -> tuple[Any, Any]:
@@ -180,7 +225,9 @@ class Factor:
         from manifoldry._numerics.eigen.kernels.fronts import (
             BLAS,
             TILE,
-            assemble_front,
+            add_entries,
+            clear_columns,
+            extend_columns,
             factor_diagonal,
             factor_rows,
             factor_subtree,
@@ -215,12 +262,18 @@ class Factor:
         del done
         for level in fronts.levels:
             here = {t: np.empty(border[t] ** 2) for t in level.tolist()}
-            none = np.empty(0)
-            children = {t: [updates.pop(int(child), none) for child in fronts.nodes[t, 2:]] for t in here}
-            run.map(assemble_front, [(*matrix, *tree, L, t, S, *children[t]) for t, S in here.items()])
-            children.clear()
-            raised += sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
             tiles = [(t, lo, hi) for t in here for lo, hi in run.ranges(int(border[t]), TILE)]
+            run.map(add_entries, [(*matrix, *tree, L, t) for t in here])
+            run.map(clear_columns, [(*tree, t, here[t], lo, hi) for t, lo, hi in tiles])
+            for side in (2, 3):  # one child after the other, so that sums have one order
+                children = {t: int(fronts.nodes[t, side]) for t in here if fronts.nodes[t, side] >= 0}
+                columns = [(t, *part) for t, child in children.items() for part in run.ranges(int(border[child]), TILE)]
+                added = [(t, here[t], children[t], updates[children[t]], lo, hi) for t, lo, hi in columns]
+                run.map(extend_columns, [(*tree, L, *part) for part in added])
+                del added
+                for child in children.values():
+                    del updates[child]
+            raised += sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
             run.map(factor_rows, [(BLAS, *tree, L, *tile) for tile in tiles], blas=True)
             run.map(update_columns, [(BLAS, *tree, L, t, here[t], 0, lo, hi) for t, lo, hi in tiles], blas=True)
             updates.update(here)
@@ -231,13 +284,21 @@ class Factor:
         from manifoldry._numerics.eigen.kernels.fronts import BLAS, solve_backward, solve_forward
 
         fronts, state = self.fronts, (BLAS, *self.tree, self.L)
-        X = np.ascontiguousarray(B[fronts.order].T)
-        carried = np.empty((len(X), len(fronts.rows)))
+        n_columns, rows = B.shape[1], self.run.shares(len(B), MIN_RENUMBERED_ROWS)
+        X, result = np.empty((n_columns, len(B))), np.empty(B.shape)
+
+        def gather(lo: int, hi: int) -> None:
+            X[:, lo:hi] = B[fronts.order[lo:hi]].T
+
+        def scatter(lo: int, hi: int) -> None:
+            result[lo:hi] = X[:, fronts.place[lo:hi]].T
+
+        self.run.map(gather, rows)
+        carried = np.empty((n_columns, len(fronts.rows)))
         levels: list[Any] = [fronts.subtrees, *(list(level[:, None]) for level in fronts.levels)]
         for level in levels:
             self.run.map(solve_forward, [(*state, chosen, X, carried) for chosen in level], blas=True)
         for level in levels[::-1]:
             self.run.map(solve_backward, [(*state, chosen, X) for chosen in level], blas=True)
-        result = np.empty(B.shape)
-        result[fronts.order] = X.T
+        self.run.map(scatter, rows)
         return result

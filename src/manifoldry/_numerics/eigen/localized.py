@@ -12,7 +12,8 @@ from scipy.sparse.linalg import splu
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, Spectrum
-from manifoldry._numerics.eigen import GramMatrix, smallest
+from manifoldry._numerics.eigen import smallest
+from manifoldry._numerics.eigen.pencil import GramMatrix, Pencil
 
 N_SPARE = 4  # additional eigenvectors if one is localized: others of its kind are near
 N_SKIPPED = 12  # maximum number of localized eigenvectors of a Laplacian that are skipped
@@ -26,8 +27,11 @@ MIN_HOLDING_WEIGHT = 1e-6  # smaller weights in the mean of a held point are dro
 
 def participation(vectors: FloatArray) -> FloatArray:
     r"""Return the share of the points that carry each column: :math:`(\sum_i v_i^2)^2 / (n \sum_i v_i^4)`."""
-    squares = (vectors / np.maximum(np.abs(vectors).max(axis=0), np.finfo(float).tiny)) ** 2
-    return squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), np.finfo(float).tiny) / len(vectors)
+    shares = []
+    for vector in vectors.T:
+        squares = (vector / max(np.abs(vector).max(initial=0.0), np.finfo(float).tiny)) ** 2
+        shares.append(squares.sum() ** 2 / max(squares @ squares, np.finfo(float).tiny) / len(vectors))
+    return np.array(shares)
 
 
 def skip_localized(
@@ -69,26 +73,31 @@ class Aligned:
     notes: dict[str, Any]
 
 
-def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: float, run: Run) -> Aligned:
+def aligned_eigenvectors(
+    matrix: Any, affinities: Callable[[], csr_array], count: int, least: float, run: Run
+) -> Aligned:
     """Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
 
-    Points in no neighborhood but their own are held at the mean of their neighbors, weighted by ``affinities``: with
+    Points in no neighborhood but their own are held at the mean of their neighbors, weighted by ``affinities()``: with
     :math:`y = E u` and the other points at u, the eigenvectors are those of :math:`E^T M E`.
     """
     n = matrix.shape[0]
-    spectrum, Y = bottom_eigenvectors(matrix, count, run)
+    pencil = _pencil(matrix, run)
+    spectrum, Y = bottom_eigenvectors(pencil, count)
     shares = participation(spectrum.vectors)
     if not (shares < least).any():
         return Aligned(spectrum, Y, {})
     free, spread, held = np.arange(n), None, np.empty(0, dtype=np.int64)
-    wider, _ = bottom_eigenvectors(matrix, min(count + N_SPARE, n - 1), run)
+    wider, _ = bottom_eigenvectors(pencil, min(count + N_SPARE, n - 1))
+    del pencil  # and a factor
     for _ in range(MAX_ROUNDS if n <= MAX_POINTS_FOR_ROUNDS else 1):
         more = np.union1d(held, free[_carriers(wider.vectors, least)])
         if len(more) > MAX_HELD_SHARE * n:
             break
         held = more
-        spread, free = holding_map(affinities, held)
-        wider, _ = bottom_eigenvectors(_restricted(matrix, spread), min(count + N_SPARE, len(free) - 1), run)
+        spread, free = holding_map(affinities(), held)
+        restricted = _pencil(_restricted(matrix, spread), run)
+        wider, _ = bottom_eigenvectors(restricted, min(count + N_SPARE, len(free) - 1))
         spectrum = wider.head(count)
         shares = participation(spectrum.vectors)
         if not (shares < least).any():
@@ -166,9 +175,12 @@ TOLERABLE_RESIDUAL = 1e-4
 """Relative residual up to which a layout is returned, with a warning, if no solver does better."""
 
 
-def bottom_eigenvectors(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArray]:
+def bottom_eigenvectors(pencil: Pencil, n_components: int) -> tuple[Spectrum, FloatArray]:
     """Return the lowest eigenpairs of a matrix that annihilates the constant, without it, and coordinates Y'Y = nI."""
-    n = matrix.shape[0]
-    constant = np.full(n, 1 / np.sqrt(n))
-    spectrum = smallest(matrix, n_components, null=constant, tolerable=TOLERABLE_RESIDUAL, run=run)
-    return spectrum, spectrum.vectors * np.sqrt(n)
+    spectrum = smallest(pencil, n_components, null=pencil.known, tolerable=TOLERABLE_RESIDUAL, run=pencil.run)
+    return spectrum, spectrum.vectors * np.sqrt(pencil.n)
+
+
+def _pencil(matrix: Any, run: Run) -> Pencil:
+    """Return a matrix and the constant, an eigenvector."""
+    return Pencil.of(matrix, None, 1.0, np.ones(matrix.shape[0]), run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ SYMMETRIC_MODE: dict[str, Any] = {
 DOMINANCE_SLACK = 100  # units of rounding by which a diagonal may miss the sum of its row
 PRODUCT_COLUMNS = 1024
 """Columns of a dense A in one task of a product: as fast as BLAS with one thread, which waits less than with two."""
+PRODUCT_ROWS = 16_384  # minimum number of rows of a sparse A in a task
 PRODUCT_ENTRIES = 500_000  # entries of a sparse A from which threads share a product
 
 
@@ -44,6 +45,15 @@ class GramMatrix:
         return int(rows), int(columns)
 
 
+@dataclass
+class Recalled:
+    """What solvers leave for those that follow: the last block; shift, factorization and inverse; groups of points."""
+
+    block: FloatArray | None = None
+    inverse: tuple[float, Any, BlockOperator] | None = None
+    groups: Any = None
+
+
 @dataclass(frozen=True)
 class Pencil:
     """The ordinary problem H u = theta u with H = sign * C^-1 A C^-1, C = diag(root), u = C v: its lowest pairs.
@@ -58,6 +68,7 @@ class Pencil:
     known: FloatArray
     run: Run
     factor: Any = None
+    recalled: Recalled = field(default_factory=Recalled)
 
     @classmethod
     def of(cls, A: Any, masses: Array | None, sign: float, known: Array | None, run: Run) -> Pencil:
@@ -113,10 +124,16 @@ class Pencil:
         """Return a bound of the norm of a sparse H that is semidefinite, as its diagonal dominates its rows; else 0."""
         if not self.sparse or self.sign < 0:
             return 0.0
-        diagonal, sums = self.A.diagonal(), np.asarray(abs(self.A).sum(axis=1)).ravel()
-        if (2 * diagonal < (1 - self.eps * DOMINANCE_SLACK) * sums).any():
-            return 0.0
-        return float((sums if self.masses is None else sums / self.masses).max())
+
+        def norm(lo: int, hi: int) -> float:
+            rows = row_range(self.A, lo, hi)
+            diagonal, sums = rows.diagonal(lo), np.asarray(abs(rows).sum(axis=1)).ravel()
+            if (2 * diagonal < (1 - self.eps * DOMINANCE_SLACK) * sums).any():
+                return np.inf
+            return float((sums if self.masses is None else sums / self.masses[lo:hi]).max())
+
+        bound = max(self.run.map(norm, self.run.shares(self.n, PRODUCT_ROWS)))
+        return bound if np.isfinite(bound) else 0.0
 
     def dense(self) -> FloatArray:
         """Return H as a new array."""
@@ -179,8 +196,10 @@ def _operand(A: Any) -> Any:
         A = A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.shape[0] == 0:
         raise ValueError(f"A must be a square matrix with at least one row; got shape {A.shape}.")
-    if sp.issparse(A) and not np.isfinite(A.data).all():
-        raise ValueError("A must be finite; it has NaN or infinite entries.")
+    if sp.issparse(A):
+        if not np.isfinite(A.data).all():
+            raise ValueError("A must be finite; it has NaN or infinite entries.")
+        A = A if A.has_sorted_indices else A.sorted_indices()  # some algorithms of scipy sort them in place
     if isinstance(A, np.ndarray) and not (A.flags.c_contiguous or A.flags.f_contiguous):
         return np.ascontiguousarray(A)
     return A

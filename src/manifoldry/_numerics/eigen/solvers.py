@@ -36,9 +36,11 @@ MAX_LEVEL_WIDTH = 6000
 MIN_FRONTS_SIZE, ALWAYS_FRONTS_SIZE, NARROW_LEVEL_WIDTH = 10_000, 50_000, 1000
 """Order from which a definite sparse matrix is factored by fronts, which threads share. They compile for 17 s at their
 first use, so that up to the second order one with narrow levels is left to SuperLU, which takes less than a second."""
-TWO_LEVEL_OPERATIONS, POLYNOMIAL_OPERATIONS = 10_000, 100_000
-"""Operations of a factorization in the time that other solvers take per entry: two levels a third of a microsecond to
-one for Laplacians, and the polynomial 3 to 12 for alignment matrices (20,000 images of 50 columns)."""
+TWO_LEVEL_OPERATIONS, POLYNOMIAL_OPERATIONS = 10_000, 120_000
+"""Operations of a factorization, 2e10 a second, in the time that other solvers take per entry: two levels a third of a
+microsecond to one for Laplacians, and the polynomial 1 to 9 for alignment matrices (10,000 to 40,000 images of 50
+columns, and points of a cube)."""
+SUPERLU_OPERATIONS = 20_000  # the same for SuperLU and Laplacians, of w^3 operations for levels of w points
 MAX_RAISED_PIVOTS = 16  # more pivots at or below rounding mean that the matrix is not definite
 MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order."""
@@ -59,6 +61,9 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
     width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
+    if pencil.recalled.block is not None:
+        near = pencil.recalled.block[:, :width]
+        start[:, : near.shape[1]] = near
     norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
     best = Ritz(np.zeros(width), thin_q(start, run) if norm else start, np.full(width, np.inf), norm)
     name, tried = "", []
@@ -71,6 +76,7 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
             tried.append(title)
             if ritz.error(k) < best.error(k) or not name:
                 best, name = ritz, title
+                pencil.recalled.block = best.vectors
             if best.settled and best.error(k) <= tolerance.accept:
                 return best, name
     if best.error(k) <= max(tolerance.accept, tolerance.tolerable):
@@ -83,9 +89,8 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
 
 def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple[str, Solver]]:
     """Return the solvers that apply to a pencil, cheapest first."""
-    dense: list[tuple[str, Solver]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= available_memory() / 2 else []
-    if dense and pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k):
-        return dense
+    if pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k) and _fits_dense(pencil):
+        return [("lapack", _lapack)]
     first = FIRST_KRYLOV_STEPS_SPARSE if pencil.sparse and pencil.sign > 0 else FIRST_KRYLOV_STEPS
     solvers: list[tuple[str, Solver]] = [
         ("krylov", partial(_krylov, steps=first)),
@@ -97,7 +102,11 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
         solvers = [solvers[3], solvers[0], solvers[2], solvers[1]]
     elif pencil.is_laplacian:
         solvers = [*solvers[:2], solvers[3], solvers[2]]
-    return [*solvers, ("krylov", partial(_krylov, steps=LAST_KRYLOV_STEPS)), *dense]
+    return [*solvers, ("krylov", partial(_krylov, steps=LAST_KRYLOV_STEPS)), ("lapack", _lapack)]
+
+
+def _fits_dense(pencil: Pencil) -> bool:
+    return 24 * pencil.n**2 <= available_memory() / 2
 
 
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz | None:
@@ -109,19 +118,20 @@ def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, 
 
 def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
     """Block Lanczos on the inverse of A - sigma B, with sigma just below the spectrum."""
-    factor = _factor(pencil, run)
+    sigma, factor, inverse = pencil.recalled.inverse or (_shift(best), _factor(pencil, run), None)
     if factor is None:
         return None
-    sigma = _shift(best)
     for _ in range(MAX_SHIFTS):
-        inverse = _inverse(pencil, sigma, best.norm, factor, run)
+        inverse = inverse or _inverse(pencil, sigma, best.norm, factor, run)
         if inverse is None:
             return None
+        pencil.recalled.inverse = sigma, factor, inverse
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
         closer = float(best.values[0] - best.residuals[0]) - RELATIVE_SHIFT * best.norm
         if best.settled or best.values[k - 1] - closer > 0.5 * (best.values[k - 1] - sigma):
             break
-        sigma = closer
+        sigma, inverse = closer, None
+        pencil.recalled.inverse = None  # its memory is for the next one
     return best
 
 
@@ -172,11 +182,15 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
     """Return the factorization that fits in memory and time: by fronts, "sparse", "dense" or None."""
     if pencil.matrix_free:
         return None
-    entries, widest = predicted_fill(pencil.pattern()) if pencil.sparse and pencil.n < ALWAYS_FRONTS_SIZE else (0, 0)
+    always = pencil.n >= ALWAYS_FRONTS_SIZE
+    entries, widest = predicted_fill(pencil.pattern()) if pencil.sparse and not always else (0, 0)
     wide = widest > NARROW_LEVEL_WIDTH and pencil.n >= MIN_FRONTS_SIZE
-    if pencil.sparse and pencil.sign > 0 and (wide or pencil.n >= ALWAYS_FRONTS_SIZE):
-        most = pencil.A.nnz * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
-        fronts = Fronts.of(pencil.A, most, run)
+    if pencil.is_laplacian and pencil.n < MIN_FRONTS_SIZE and widest**3 > SUPERLU_OPERATIONS * pencil.A.nnz:
+        return None  # to two levels
+    if pencil.sparse and pencil.sign > 0 and (wide or always):
+        entries = pencil.A.nnz if pencil.factor is None else 2 * pencil.factor.nnz  # of the products of the others
+        most = entries * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
+        fronts = Fronts.of(pencil.A, most, run, pencil.recalled.groups)
         if fronts is None or fronts.operations > most or fronts.memory > available_memory() / 2:
             return None
         run.announce("matrix factor", fronts.memory)
@@ -193,6 +207,11 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
         return None
     run.announce("matrix factor", needed)
     return choice
+
+
+def will_dissect(pencil: Pencil, tolerance: Tolerance) -> bool:
+    """Return whether a sparse pencil will be dissected, whatever its separators."""
+    return pencil.n >= ALWAYS_FRONTS_SIZE and pencil.sign > 0 and tolerance.aim < TWO_LEVEL_FIRST_TOL
 
 
 def announce_factor(pattern: Any, run: Run, instead: str) -> None:
@@ -234,6 +253,8 @@ def level_widths(pattern: Any, start: int) -> tuple[IntArray, int]:
 
 def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
     """LAPACK on the dense H; the known vectors are moved to the other end of its spectrum."""
+    if not _fits_dense(pencil):
+        return None
     run.announce("dense eigenproblem", 24 * pencil.n**2)
     H, N = pencil.dense(), pencil.known
     norm = float(min(np.linalg.norm(H), np.linalg.norm(H, 1)))

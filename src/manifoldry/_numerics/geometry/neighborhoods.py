@@ -13,8 +13,9 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._sample import NeighborhoodData
 
-MAX_STACK_ENTRIES = 4_000_000  # most entries of a stack of neighborhoods, and of other temporary arrays: about 30 MB
+MAX_STACK_ENTRIES = 4_000_000  # most entries of a temporary array: about 30 MB
 
+MAX_STACKED = 500_000  # most entries of a stack of neighborhoods: as fast as larger ones, and more tasks for threads
 MIN_COMPILED_POINTS = 20_000  # points from which sums of small matrices are compiled, which takes four seconds once
 MIN_SHARED_ROWS = 4096  # minimum number of rows of a task that sums them
 
@@ -35,7 +36,7 @@ def stacks(neighbors: NeighborGraph, width: int, *, with_center: bool) -> Iterat
             continue
         centers = np.flatnonzero(degrees == degree)
         size = int(degree) + with_center
-        step = max(1, MAX_STACK_ENTRIES // (size * max(size, width)))
+        step = max(1, MAX_STACKED // (size * max(size, width)))
         for lo in range(0, len(centers), step):
             chosen = centers[lo : lo + step]
             members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
@@ -120,15 +121,21 @@ def sum_outer(
         rows = np.concatenate([np.repeat(members, members.shape[1], axis=1).ravel() for members, _ in parts])
         columns = np.concatenate([np.tile(members, (1, members.shape[1])).ravel() for members, _ in parts])
         return coo_array((data, (rows, columns)), shape=(n_points, n_points)).tocsr()
-    from manifoldry._numerics.kernels.assembly import reverse_lists, sum_rows
+    from manifoldry._core.arrays import joined
+    from manifoldry._numerics.kernels.assembly import count_lists, reverse_lists, sum_rows
 
     ends, origins = (_ends([array.shape for array in arrays]) for arrays in zip(*parts, strict=True))
     members = np.concatenate([members.ravel() for members, _ in parts], dtype=np.int32, casting="same_kind")
     values = np.concatenate([F.ravel() for _, F in parts])
-    start, block, place = reverse_lists(ends, members, n_points)
+    # Each thread looks at all members once, for the points that are its share.
+    rows = run.ranges(n_points, max(MIN_SHARED_ROWS, -(-n_points // run.n_jobs)))
+    degrees, (block, place) = np.empty(n_points, dtype=np.int64), np.empty((2, len(members)), dtype=np.int32)
+    run.map(count_lists, [(members, degrees, lo, hi) for lo, hi in rows])
+    start = np.concatenate([[0], np.cumsum(degrees)])
+    run.map(reverse_lists, [(ends, members, start, block, place, lo, hi) for lo, hi in rows])
     state = (ends, members, origins, values, start, block, place, complement)
     sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_SHARED_ROWS)])
-    counts, indices, data = (np.concatenate(arrays) for arrays in zip(*sums, strict=True))
+    counts, indices, data = (joined(arrays, run) for arrays in zip(*sums, strict=True))
     return csr_array((data, indices, np.concatenate([[0], np.cumsum(counts)])), shape=(n_points, n_points))
 
 

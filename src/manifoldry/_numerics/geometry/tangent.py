@@ -136,8 +136,11 @@ def length_error(graph: NeighborGraph, coordinates: FloatArray, run: Run) -> flo
 
     def work(lo: int, hi: int) -> FloatArray:
         first, last = graph.indptr[lo], graph.indptr[hi]
+        rows = np.repeat(np.arange(lo, hi), np.diff(graph.indptr[lo : hi + 1]))
         lengths, distinct = graph.lengths[first:last], graph.lengths[first:last] > 0
-        rows = np.repeat(np.arange(lo, hi), np.diff(graph.indptr[lo : hi + 1]))[distinct]
+        if graph.symmetric:  # each edge once
+            distinct &= rows < graph.indices[first:last]
+        rows = rows[distinct]
         spans = np.linalg.norm(coordinates[rows] - coordinates[graph.indices[first:last][distinct]], axis=1)
         return np.abs(spans / lengths[distinct] - 1.0)
 

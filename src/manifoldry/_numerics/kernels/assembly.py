@@ -9,24 +9,29 @@ from manifoldry._core.kernel import kernel
 MAX_INSERTION_SORT = 64  # entries up to which inserting them one by one is the fastest sort
 
 
-@kernel("Tuple((int64[::1], int32[::1], int32[::1]))(int64[::1], int32[::1], int64)")
-def reverse_lists(ends, members, n):  # type: ignore[no-untyped-def]
-    """Return, for each point, where its blocks begin, the blocks that list it, in their order, and its place there.
-
-    The members of block b are ``members[ends[b]:ends[b + 1]]``.
-    """
-    start = np.zeros(n + 1, np.int64)
+@kernel("void(int32[::1], int64[::1], int64, int64)")
+def count_lists(members, counts, lo, hi):  # type: ignore[no-untyped-def]
+    """Write how often the points ``lo`` to ``hi`` are members of blocks."""
+    counts[lo:hi] = 0
     for i in members:
-        start[i + 1] += 1
-    start = np.cumsum(start)
-    fill = start[:-1].copy()
-    block, place = np.empty(len(members), np.int32), np.empty(len(members), np.int32)
+        if lo <= i < hi:
+            counts[i] += 1
+
+
+@kernel("void(int64[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64, int64)")
+def reverse_lists(ends, members, start, block, place, lo, hi):  # type: ignore[no-untyped-def]
+    """Write, for the points ``lo`` to ``hi``, the blocks that list them, in their order, and their places there.
+
+    The members of block b are ``members[ends[b]:ends[b + 1]]``, and the blocks of a point begin at ``start``.
+    """
+    fill = start[lo:hi].copy()
     for b in range(len(ends) - 1):
         for q in range(ends[b], ends[b + 1]):
-            at = fill[members[q]]
-            block[at], place[at] = b, q - ends[b]
-            fill[members[q]] += 1
-    return start, block, place
+            i = members[q]
+            if lo <= i < hi:
+                at = fill[i - lo]
+                block[at], place[at] = b, q - ends[b]
+                fill[i - lo] += 1
 
 
 @kernel("void(int32[::1], float64[::1], int64, int64)")

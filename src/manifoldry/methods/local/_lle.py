@@ -80,7 +80,10 @@ class AlignmentMixin(GraphEmbedder):
 
     def _aligned(self, sample: NeighborhoodData, matrix: Any, n_components: int, run: Run) -> Aligned:
         """Return the coordinates by an alignment matrix."""
-        affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+
+        def affinities() -> csr_array:
+            return graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+
         return aligned_eigenvectors(matrix, affinities, n_components, self.min_participation, run)
 
 

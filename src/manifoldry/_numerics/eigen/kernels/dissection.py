@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry._core.kernel import kernel
+from manifoldry._core.kernel import kernel, part
 
 MAX_BISECTIONS = 62  # bisections that a path of 64 bits can hold
 N_SMOOTHINGS = 2  # majority votes along a cut: they shorten it by a fifth, which halves the work of a factor
@@ -68,7 +68,7 @@ def quotient_rows(indptr, indices, label, start, members, lo, hi):  # type: igno
     return degrees, other[:k].copy(), count[:k].copy()
 
 
-@kernel("int64(int64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int32[::1], int64)")
+@part
 def _hops(first, other, region, r, source, hops, queue, tail):  # type: ignore[no-untyped-def]
     """Write the hops from a source within region r, and the points reached to ``queue[tail:]``; return its new end."""
     head = tail
@@ -86,11 +86,8 @@ def _hops(first, other, region, r, source, hops, queue, tail):  # type: ignore[n
     return tail
 
 
-@kernel(
-    "void(int64[::1], int32[::1], int64[::1], int64[::1], int32[::1], int64, int32[::1], int64, int64, "
-    "int32[:, ::1], int32[::1], int64)"
-)
-def _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, half):  # type: ignore[no-untyped-def]
+@part
+def _halve(first, other, count, size, region, order, hops, queue, side, lo, hi, half):  # type: ignore[no-untyped-def]
     """Sort the groups ``order[lo:hi]`` of a connected region so that the cut at half its size has few edges.
 
     Candidates are the differences of hops from the ends of two axes, and of their sums: across, along and diagonal.
@@ -107,9 +104,8 @@ def _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, hal
             source = queue[hi - 1]
         for q in range(lo, hi):
             hops[axis, order[q]] = -1
-        _hops(first, other, region, r, source, hops[axis], queue, lo)
+        _hops(first, other, region, lo, source, hops[axis], queue, lo)
     key, fewest, best = np.empty(hi - lo, np.int64), np.int64(-1), np.arange(hi - lo)
-    side = np.zeros(len(region), np.int8)
     for candidate in range(4):
         for q in range(lo, hi):
             u = order[q]
@@ -130,7 +126,7 @@ def _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, hal
             u = order[q]
             if side[u] == 1:
                 for e in range(first[u], first[u + 1]):
-                    if region[other[e]] == r and side[other[e]] == 2:
+                    if region[other[e]] == lo and side[other[e]] == 2:
                         cut += count[e]
         if fewest < 0 or cut < fewest:
             fewest, best = cut, ranks
@@ -141,58 +137,57 @@ def _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, hal
 
 
 @kernel(
-    "Tuple((int32[::1], uint64[::1], int64[::1], int64[::1]))(int64[::1], int32[::1], int64[::1], int64[::1], int64)"
+    "Tuple((uint64[::1], int64[:, ::1]))(int64[::1], int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], "
+    "int32[:, ::1], int32[::1], int8[::1], int64, int64, uint64, int64, int64, int64)"
 )
-def bisect(first, other, count, size, max_leaf):  # type: ignore[no-untyped-def]
-    """Bisect a graph of groups until a region has ``max_leaf`` points.
+def bisect(  # type: ignore[no-untyped-def]
+    first, other, count, size, region, order, hops, queue, side, max_leaf, last_depth, path, depth, lo, hi
+):
+    """Bisect the groups ``order[lo:hi]``, a region, until regions have ``max_leaf`` points or the last depth.
 
-    Return the leaf of each group and, of each region, the path from the root (one bit per depth, highest first), the
-    depth, and the first of two children that follow each other (-1 for a leaf).
+    The number of a region in ``region`` is the place in ``order`` where it begins. Return of the region and all its
+    parts the path from the root (one bit per depth, highest first); the depth, the first and last place in ``order``,
+    and whether it is divided, 1 or 0.
     """
-    m = len(size)
-    region, order = np.zeros(m, np.int32), np.arange(m).astype(np.int32)
-    hops, queue = np.empty((4, m), np.int32), np.empty(m, np.int32)
-    lows, highs, depths, paths, children = [0], [m], [0], [np.uint64(0)], [-1]
+    paths, regions = [path], [(depth, lo, hi, 0)]
     r = 0
-    while r < len(lows):
-        lo, hi, total = lows[r], highs[r], 0
+    while r < len(regions):
+        depth, lo, hi, _ = regions[r]
+        total = 0
         for q in range(lo, hi):
             total += size[order[q]]
-        if total > max_leaf and hi - lo > 1 and depths[r] < MAX_BISECTIONS:
+        if total > max_leaf and hi - lo > 1 and depth < last_depth:
             for q in range(lo, hi):
                 hops[0, order[q]] = -1
-            end, q = _hops(first, other, region, r, order[lo], hops[0], queue, lo), lo
+            end, q = _hops(first, other, region, lo, order[lo], hops[0], queue, lo), lo
             if end < hi:  # several components: one after the other
                 while end < hi:
                     while hops[0, order[q]] >= 0:
                         q += 1
-                    end = _hops(first, other, region, r, order[q], hops[0], queue, end)
+                    end = _hops(first, other, region, lo, order[q], hops[0], queue, end)
                 order[lo:hi] = queue[lo:hi]
             else:
-                _halve(first, other, count, size, region, r, order, lo, hi, hops, queue, total // 2)
+                _halve(first, other, count, size, region, order, hops, queue, side, lo, hi, total // 2)
             cut, before = lo, 0
             while cut < hi - 1 and (cut == lo or before + size[order[cut]] // 2 < total // 2):
                 before += size[order[cut]]
                 cut += 1
-            children[r] = len(lows)
+            for q in range(cut, hi):
+                region[order[q]] = cut
+            regions[r] = (depth, lo, hi, 1)
             for child in range(2):
-                for q in range(cut if child else lo, hi if child else cut):
-                    region[order[q]] = len(lows)
-                lows.append(cut if child else lo)
-                highs.append(hi if child else cut)
-                depths.append(depths[r] + 1)
-                paths.append(paths[r] | (np.uint64(child) << np.uint64(MAX_BISECTIONS + 1 - depths[r])))
-                children.append(-1)
+                regions.append((depth + 1, cut if child else lo, hi if child else cut, 0))
+                paths.append(paths[r] | (np.uint64(child) << np.uint64(MAX_BISECTIONS + 1 - depth)))
         r += 1
-    return region, np.array(paths), np.array(depths), np.array(children)
+    return np.array(paths), np.array(regions)
 
 
-@kernel("int64(uint64[::1], int32[::1], int64, int64)")
+@part
 def _side(paths, leaf, depth, i):  # type: ignore[no-untyped-def]
-    return int((paths[leaf[i]] >> np.uint64(MAX_BISECTIONS + 1 - depth)) & np.uint64(1))
+    return np.int64((paths[leaf[i]] >> np.uint64(MAX_BISECTIONS + 1 - depth)) & np.uint64(1))
 
 
-@kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64)")
+@part
 def _across(indptr, indices, paths, leaf, region, r, depth, points, count):  # type: ignore[no-untyped-def]
     """Keep those of the first ``count`` points of a region that have a neighbor in its other part."""
     k = 0
@@ -208,7 +203,7 @@ def _across(indptr, indices, paths, leaf, region, r, depth, points, count):  # t
     return k
 
 
-@kernel(f"int64({_graph}, uint64[::1], int32[::1], int32[::1], int64, int64, int32[::1], int64, boolean[::1])")
+@part
 def _vote(indptr, indices, paths, leaf, region, r, depth, band, count, listed):  # type: ignore[no-untyped-def]
     """Move the points of a band to the side of most neighbors, all at once; append neighbors that are not listed."""
     moved = np.empty(count, np.int32)

@@ -12,7 +12,7 @@ from numba import types
 from numba.core.cgutils import ir
 from numba.extending import get_cython_function_address, intrinsic
 
-from manifoldry._core.kernel import kernel
+from manifoldry._core.kernel import kernel, part
 
 BLAS = np.array([get_cython_function_address("scipy.linalg.cython_blas", name) for name in ("dgemm", "dtrsm")])
 """Addresses of the functions, which differ between processes: compiled code on disk must not contain them."""
@@ -37,7 +37,7 @@ def _call(_typing, _address, arguments):  # type: ignore[no-untyped-def]
     return types.void(types.int64, arguments), generate
 
 
-@kernel("void(int64[::1], int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@part
 def _subtract(blas, left, right, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
     """C -= A B at addresses, of shapes (m, k) and (k, n); with ``left`` or ``right`` that factor is transposed."""
     letters, sizes, scales = np.empty(2, np.uint8), np.empty(6, np.int32), np.empty(2)
@@ -52,7 +52,7 @@ def _subtract(blas, left, right, m, n, k, a, lda, b, ldb, c, ldc):  # type: igno
     letters[0] = sizes[0] = scales[0] = 0  # the arrays must outlive the call
 
 
-@kernel("void(int64[::1], int64, int64, int64, int64, int64, int64, int64, int64)")
+@part
 def _divide(blas, right, transposed, m, n, a, lda, b, ldb):  # type: ignore[no-untyped-def]
     """B := L^-1 B, or B L^-1 with ``right``, at addresses; B is (m, n), L is lower triangular or ``transposed``."""
     letters, sizes, scales = np.empty(4, np.uint8), np.empty(4, np.int32), np.ones(1)
@@ -64,16 +64,14 @@ def _divide(blas, right, transposed, m, n, a, lda, b, ldb):  # type: ignore[no-u
     letters[0] = sizes[0] = scales[0] = 0
 
 
-@kernel(f"void({_matrix}, {_tree}, float64[::1], int64, float64[::1], int64)")
+@part
 def _entries(  # type: ignore[no-untyped-def]
-    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, at
+    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t
 ):
-    """Add the entries of the matrix in the columns of a front to L, which is zero, and write zeros to S (at ``at``)."""
+    """Add the entries of the matrix in the columns of a front to L, which is zero."""
     lo, hi = fronts[t, 0], fronts[t, 1]
     own, border = hi - lo, rows[start[t] : stop[t]]
     size = own + len(border)
-    for j in range(len(border)):
-        S[at + j * len(border) + j : at + (j + 1) * len(border)] = 0.0
     for p in range(lo, hi):
         column = offset[t] + (p - lo) * size
         for e in range(indptr[order[p]], indptr[order[p] + 1]):
@@ -83,7 +81,7 @@ def _entries(  # type: ignore[no-untyped-def]
         L[column + p - lo] += diagonal[order[p]]
 
 
-@kernel("uint32[::1](int64[:, ::1], int64[::1], int64[::1], int32[::1], int64, int64)")
+@part
 def _spots(fronts, start, stop, rows, t, child):  # type: ignore[no-untyped-def]
     """Return the places of a child's border among the columns and the border of a front."""
     lo, hi = fronts[t, 0], fronts[t, 1]
@@ -99,13 +97,22 @@ def _spots(fronts, start, stop, rows, t, child):  # type: ignore[no-untyped-def]
     return spots
 
 
-@kernel(f"void({_tree}, float64[::1], int64, float64[::1], int64, int64, float64[::1], int64)")
-def _extend(fronts, start, stop, rows, offset, L, t, S, at, child, update, shift):  # type: ignore[no-untyped-def]
-    """Add a child's update (from ``shift`` on) to L and S of a front."""
+@part
+def _clear(border, S, at, lo, hi):  # type: ignore[no-untyped-def]
+    """Write zeros to columns ``lo`` to ``hi`` of S (at ``at``)."""
+    for j in range(lo, hi):
+        S[at + j * border + j : at + (j + 1) * border] = 0.0
+
+
+@part
+def _extend(  # type: ignore[no-untyped-def]
+    fronts, start, stop, rows, offset, L, t, S, at, child, update, shift, first, last
+):
+    """Add the columns ``first`` to ``last`` of a child's update (from ``shift`` on) to L and S of a front."""
     spots = _spots(fronts, start, stop, rows, t, child)
     own, count, border = fronts[t, 1] - fronts[t, 0], len(spots), stop[t] - start[t]
     size = own + border
-    for j in range(count):
+    for j in range(first, last):
         source, place = update[shift + j * count : shift + (j + 1) * count], spots[j]
         if place < own:
             target = L[offset[t] + place * size : offset[t] + (place + 1) * size]
@@ -176,15 +183,26 @@ def update_columns(blas, fronts, start, stop, _rows, offset, L, t, S, at, lo, hi
     _subtract(blas, 0, 1, border - lo, hi - lo, own, base, size, base, size, target, border)
 
 
-@kernel(f"void({_matrix}, {_tree}, float64[::1], int64, float64[::1], float64[::1], float64[::1])")
-def assemble_front(  # type: ignore[no-untyped-def]
-    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, left, right
+@kernel(f"void({_matrix}, {_tree}, float64[::1], int64)")
+def add_entries(  # type: ignore[no-untyped-def]
+    indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t
 ):
-    """Write a front from the matrix and the updates of its children."""
-    _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, 0)
-    if fronts[t, 2] >= 0:
-        _extend(fronts, start, stop, rows, offset, L, t, S, 0, fronts[t, 2], left, 0)
-        _extend(fronts, start, stop, rows, offset, L, t, S, 0, fronts[t, 3], right, 0)
+    """Write the entries of the matrix in the columns of a front."""
+    _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t)
+
+
+@kernel(f"void({_tree}, int64, float64[::1], int64, int64)")
+def clear_columns(_fronts, start, stop, _rows, _offset, t, S, lo, hi):  # type: ignore[no-untyped-def]
+    """Write zeros to columns of the update of a front."""
+    _clear(stop[t] - start[t], S, 0, lo, hi)
+
+
+@kernel(f"void({_tree}, float64[::1], int64, float64[::1], int64, float64[::1], int64, int64)")
+def extend_columns(  # type: ignore[no-untyped-def]
+    fronts, start, stop, rows, offset, L, t, S, child, update, lo, hi
+):
+    """Add columns of the update of a child to a front."""
+    _extend(fronts, start, stop, rows, offset, L, t, S, 0, child, update, 0, lo, hi)
 
 
 @kernel("int64[::1](int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])")
@@ -219,10 +237,12 @@ def factor_subtree(  # type: ignore[no-untyped-def]
     for c in range(len(chosen)):
         t = chosen[c]
         border = stop[t] - start[t]
-        _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t, S, at[c])
+        _entries(indptr, indices, data, diagonal, order, place, fronts, start, stop, rows, offset, L, t)
+        _clear(border, S, at[c], 0, border)
         for child in fronts[t, 2:]:
             if child >= 0:
-                _extend(fronts, start, stop, rows, offset, L, t, S, at[c], child, S, at[child - chosen[0]])
+                source, columns = at[child - chosen[0]], stop[child] - start[child]
+                _extend(fronts, start, stop, rows, offset, L, t, S, at[c], child, S, source, 0, columns)
         raised += factor_diagonal(blas, fronts, start, stop, rows, offset, L, t, floor)
         factor_rows(blas, fronts, start, stop, rows, offset, L, t, 0, border)
         for lo in range(0, border, TILE):

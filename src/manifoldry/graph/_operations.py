@@ -25,6 +25,7 @@ MAX_GAP_RATIO = 3.0
 """Maximum distance to the rest, relative to the distances between neighbors there: 1.6 for those 8 points."""
 
 
+MIN_COMPILED_GRAPH = 20_000  # points of a graph from which compiled loops number its components
 MIN_MERGED_ROWS = 4096  # rows of a graph that one task merges with their reverse
 
 
@@ -68,6 +69,14 @@ def label_components(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, 
 
     Paths go through points of one label, in both directions; components are numbered in the order of first points.
     """
+    if graph.symmetric and graph.n_points >= MIN_COMPILED_GRAPH:
+        from manifoldry.graph._kernels.paths import label_parts
+
+        numbers = [np.ascontiguousarray(each, dtype=np.int64) for each in (graph.indptr, graph.indices, labels)]
+        parts = np.empty(len(labels), dtype=np.int64)
+        component_labels = np.empty(label_parts(*numbers, parts), dtype=labels.dtype)
+        component_labels[parts] = labels
+        return parts, component_labels
     inside = graph.with_edges_where(labels[graph.rows()] == labels[graph.indices])
     count, components = connected_components(inside.to_sparse(), directed=False)
     component_labels = np.empty(count, dtype=labels.dtype)

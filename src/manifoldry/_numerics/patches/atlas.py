@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry._numerics.patches.charts import Charts, fit_charts
+from manifoldry._numerics.patches.charts import Charts, CurvedCharts, fit_charts
 from manifoldry._numerics.patches.cover import (
+    MIN_SHARED_ROWS,
     Cover,
     ListedCover,
     Membership,
@@ -21,6 +22,7 @@ from manifoldry._numerics.patches.cover import (
     cells_around,
     expanded,
     find_cells,
+    use_loops,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
 from manifoldry._numerics.patches.restarts import Trial
@@ -259,7 +261,8 @@ def choose_atlas(
 
 def build_atlas(X: FloatArray, graph: NeighborGraph, cover: Cover, options: ChartOptions, run: Run) -> Atlas:
     """Return the atlas of a given cover."""
-    members = cover.members(X, run)
+    compiled = use_loops(X) and isinstance(cover, VoronoiCover)
+    members = cover.sample_members(X, run) if compiled else cover.members(X, run)
     charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
     return charted_atlas(X, graph, cover, members, charts, run)
 
@@ -268,9 +271,11 @@ def charted_atlas(
     X: FloatArray, graph: NeighborGraph, cover: Cover, members: Membership, charts: Charts, run: Run
 ) -> Atlas:
     """Return the atlas of given charts: coordinates in them, overlaps, and distortions of the edges."""
-    f = charts.coordinates(X, members, run)
+    compiled = use_loops(X) and isinstance(charts, CurvedCharts)
+    f = charts.sample_coordinates(X, members, run) if compiled else charts.coordinates(X, members, run)
     overlaps = find_overlaps(members, f, cover.n_patches)
-    distortions = edge_distortions(graph, members, f, overlaps, cover.n_patches, run)
+    distorted = sample_distortions if use_loops(X) else edge_distortions
+    distortions = distorted(graph, members, f, overlaps, cover.n_patches, run)
     return Atlas(cover, members, charts, f, overlaps, distortions)
 
 
@@ -304,6 +309,28 @@ def edge_distortions(
     return np.concatenate(run.map(work, run.ranges(len(i), EDGES_AT_ONCE)) or [lengths])
 
 
+def sample_distortions(
+    graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int, run: Run
+) -> FloatArray:
+    """Return the same as `edge_distortions`, by compiled loops."""
+    from manifoldry._numerics.kernels.patch_rows import LOWER, OUTSIDE, edge_changes
+
+    indptr, indices = graph.indptr.astype(np.int64, copy=False), graph.indices.astype(np.int64, copy=False)
+    lengths, changes = graph.lengths.astype(np.float64, copy=False), np.empty(graph.n_edges)
+    entries = members.starts, members.patches, members.weights, f
+    run.map(
+        lambda lo, hi: edge_changes(indptr, indices, lengths, *entries, lo, hi, changes),
+        run.shares(graph.n_points, MIN_SHARED_ROWS),
+    )
+    outside = np.flatnonzero(changes == OUTSIDE)
+    if len(outside):
+        heaviest = members.heaviest()
+        a, b = heaviest[np.searchsorted(indptr, outside, side="right") - 1], heaviest[indices[outside]]
+        shared = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
+        changes[outside] = np.where(shared, np.nan, 1.0)
+    return changes[changes != LOWER]
+
+
 @dataclass(frozen=True)
 class _EntryKeys:
     """The entries of a membership by point and patch: sorted keys, their entries, and where each point's begin."""
@@ -318,8 +345,7 @@ class _EntryKeys:
     def of(cls, members: Membership, n_patches: int) -> _EntryKeys:
         keys = members.points.astype(np.int64) * n_patches + members.patches
         order = np.argsort(keys, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(members.points, minlength=members.n_points))])
-        return cls(members.patches, n_patches, keys[order], order, starts)
+        return cls(members.patches, n_patches, keys[order], order, members.starts)
 
     def edges_inside(self, i: IntArray, j: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Return all (edge, entry of i, entry of j) with both ends of the edge in the same patch, edge by edge."""

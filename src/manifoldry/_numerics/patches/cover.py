@@ -19,6 +19,10 @@ from manifoldry.graph._search import NeighborIndex
 MAX_STEP_COLUMNS = 8
 """Columns up to which distances to other centers follow from the steps to these; beyond, products give them."""
 MIN_TREE_CENTERS = 300  # centers of few columns from which a k-d tree is faster than the distances to all of them
+MAX_SWEPT_CENTERS = 4_000  # the same for compiled loops
+MIN_COMPILED_POINTS = 20_000
+"""Fewest points of a sample for compiled loops: they save some tenths of a second a fit, and take as long to load."""
+MIN_SHARED_ROWS = 1_024  # fewest rows per task of compiled loops, some tens of microseconds
 MAX_CACHED_ENTRIES = 65_536  # distances computed at a time, which the cache of a core holds
 
 
@@ -53,10 +57,16 @@ class Membership:
         points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
+    @property
+    def starts(self) -> IntArray:
+        """Where the entries of each point begin, and the number of all, shape (n + 1,)."""
+        return np.concatenate([[0], np.cumsum(np.bincount(self.points, minlength=self.n_points))])
+
     def heaviest(self) -> IntArray:
         """Return the patch of largest weight of each point."""
-        order = np.lexsort((-self.weights, self.points))
-        return self.patches[order[np.concatenate([[True], np.diff(self.points[order]) > 0])]]
+        largest = np.maximum.reduceat(self.weights, self.starts[:-1])
+        first = np.flatnonzero(self.weights == largest[self.points])
+        return self.patches[first[np.diff(self.points[first], prepend=-1) > 0]]
 
     def mean_number(self) -> float:
         """Return the mean number of patches of a point, as the exponential of the entropy of its weights."""
@@ -123,6 +133,28 @@ class VoronoiCover:
         mean = squares.sum(axis=1) / np.maximum(count, 1)
         return self.overlap * np.where(mean > 0, mean, 1.0)
 
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """The cells as compiled loops read them: centers, neighbors, steps to these, their squares, reach, ``even``."""
+        steps = self.centers[self.neighbors] - self.centers[:, None]
+        padding = self.neighbors == np.arange(self.n_patches)[:, None]
+        reach = np.where(padding, -np.inf, self.reach[self.neighbors])
+        return self.centers, self.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, self.even
+
+    def sample_members(self, X: FloatArray, run: Run) -> Membership:
+        """Return the patches of the rows of a large sample, by compiled loops."""
+        from manifoldry._numerics.kernels.patch_rows import list_patches
+
+        shape, tables = (len(X), self.neighbors.shape[1] + 1), self.tables
+        labels = nearest_center(X, self.centers, run, compiled=True)
+        counts, patches, weights = np.empty(len(X), dtype=np.int64), np.empty(shape, dtype=np.int64), np.empty(shape)
+        run.map(
+            lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, patches, weights),
+            run.shares(len(X), MIN_SHARED_ROWS),
+        )
+        listed = np.arange(shape[1]) < counts[:, None]
+        return Membership(np.repeat(np.arange(len(X)), counts), patches[listed], weights[listed], len(X))
+
     def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the nearest center of each row, and how much larger squared distances to its neighbors are."""
         squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # without |x|^2, the same for all
@@ -187,6 +219,8 @@ def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array
 
 
 MAX_LLOYD_STEPS = 20
+MIN_BLOCK_ROWS, MAX_BLOCKS = 512, 64
+"""Least size and largest number of the blocks of rows in which compiled k-means sums: some tens of microseconds."""
 MAX_SPLITS = 10
 MAX_KMEANSPP_COST = 2_000_000_000
 """Points times columns times cells up to which k-means++ chooses the first centers; beyond, they are random."""
@@ -214,13 +248,13 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
     volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
     centers = _lloyd(X, volume, n_cells, run, trial)
     for _ in range(MAX_SPLITS):
-        labels = nearest_center(X, centers, run)
-        parts, _ = label_components(labels, graph)
+        labels = nearest_center(X, centers, run, compiled=use_loops(X))
+        parts, owners = label_components(labels, graph)
         sizes = np.bincount(parts)
         large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
         if large.sum() <= len(centers):
             centers, labels = _without_empty(centers, labels)
-            return VoronoiCells(centers, labels, _borders(parts, labels, graph, len(centers)))
+            return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers), (parts, owners)))
         new_labels = np.cumsum(large) - 1
         mask = large[parts]
         centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
@@ -229,12 +263,27 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
 
 def cells_around(X: Array, graph: NeighborGraph, centers: FloatArray, run: Run) -> VoronoiCells:
     """Return the cells of the nearest centers, without empty ones."""
-    centers, labels = _without_empty(centers, nearest_center(X, centers, run))
+    centers, labels = _without_empty(centers, nearest_center(X, centers, run, compiled=use_loops(X)))
     return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
 
 
-def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
+def use_loops(X: Array) -> bool:
+    """Return whether a sample is large enough for compiled loops; rows of many columns are left to BLAS."""
+    return len(X) >= MIN_COMPILED_POINTS and X.shape[1] <= MAX_STEP_COLUMNS
+
+
+def nearest_center(X: Array, centers: FloatArray, run: Run, *, compiled: bool = False) -> IntArray:
     """Return the index of the center nearest to each row."""
+    if compiled and len(centers) <= MAX_SWEPT_CENTERS:
+        from manifoldry._numerics.kernels.kmeans import assign_and_sum
+
+        labels, unweighted = np.empty(len(X), dtype=np.int64), (np.empty(0), np.empty((0, 0)))
+        rows, weights, sums = np.ascontiguousarray(X, dtype=np.float64), *unweighted
+        run.map(
+            lambda lo, hi: assign_and_sum(rows, weights, centers, lo, hi, labels, sums),
+            run.shares(len(X), MIN_SHARED_ROWS),
+        )
+        return labels
     n_rows = max(1, MAX_CACHED_ENTRIES // len(centers))
     grain = max(n_rows, MAX_STACK_ENTRIES // len(centers))
     if len(centers) >= MIN_TREE_CENTERS and X.shape[1] <= MAX_STEP_COLUMNS:
@@ -259,6 +308,8 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
     rng = run.rng(f"patch centers {trial}") if trial else run.rng("patch centres")
     # Sorted by distance from the mean, so that the order of the rows and rotations do not matter.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
+    if use_loops(X) and n_cells <= MAX_SWEPT_CENTERS:
+        return _compiled_lloyd(X, volume, order, n_cells, run, rng)
     if X.size * n_cells <= MAX_KMEANSPP_COST:
         from sklearn.cluster import kmeans_plusplus
 
@@ -277,6 +328,24 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
     return centers
 
 
+def _compiled_lloyd(
+    X: FloatArray, volume: FloatArray, order: IntArray, n_cells: int, run: Run, rng: np.random.Generator
+) -> FloatArray:
+    """Return the same by compiled loops, seeded by k-means++."""
+    from manifoldry._numerics.kernels.kmeans import lloyd, seed
+
+    n, d = X.shape
+    n_blocks, n_trials = min(MAX_BLOCKS, -(-n // MIN_BLOCK_ROWS)), 2 + int(np.log(n_cells))
+    weights, nearest, centers = volume[order], np.ones(n), np.empty((n_cells, d))
+    sums = np.add.reduceat(weights, np.arange(0, n, -(-n // n_blocks)))
+    n_blocks = len(sums)
+    work = nearest, sums, np.empty((n_blocks, n_trials)), np.empty(n_trials, dtype=np.int64)
+    run.team(seed, np.ascontiguousarray(X[order].T), weights, rng.random((n_cells, n_trials)), *work, centers)
+    labels, moments = np.empty(n, dtype=np.int64), np.empty((n_blocks, n_cells, d + 2))
+    run.team(lloyd, X, volume, centers, MAX_LLOYD_STEPS, labels, moments)
+    return centers
+
+
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
     # One entry per column, in the order of the rows: nothing to sort.
     sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups, len(X))) @ X
@@ -288,20 +357,22 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
     return (centers, labels) if used.all() else (centers[used], (np.cumsum(used) - 1)[labels])
 
 
-def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
-    """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
-    return _borders(label_components(labels, graph)[0], labels, graph, n_cells)
+def cell_borders(
+    labels: IntArray, graph: NeighborGraph, n_cells: int, divided: tuple[IntArray, IntArray] | None = None
+) -> IntArray:
+    """Return the cells whose largest components are joined by an edge of the graph, as padded lists.
 
-
-def _borders(parts: IntArray, labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
-    sizes = np.bincount(parts)
-    order = np.lexsort((sizes[parts], labels))
-    last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)
-    main = np.zeros(len(sizes), dtype=bool)
-    main[parts[order[last]]] = True
-    rows = graph.rows()
-    crossing = main[parts[rows]] & main[parts[graph.indices]] & (labels[rows] != labels[graph.indices])
-    a, b = labels[rows[crossing]], labels[graph.indices[crossing]]
+    ``divided`` holds the components of the points within their cells, and the cell of each.
+    """
+    parts, owners = divided or label_components(labels, graph)
+    order = np.lexsort((np.bincount(parts), owners))
+    last = np.append(np.flatnonzero(np.diff(owners[order])), len(order) - 1)
+    main = np.zeros(len(order), dtype=bool)
+    main[order[last]] = True
+    ends = np.where(main[parts], labels, -1)  # -1 outside the largest component of each cell
+    a, b = np.repeat(ends, graph.degrees), ends[graph.indices]
+    crossing = np.flatnonzero((a != b) & (a >= 0) & (b >= 0))
+    a, b = a[crossing], b[crossing]
     adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
     return padded_lists(adjacency)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations_with_replacement, permutations
 from typing import Any, cast
 
 import numpy as np
@@ -271,14 +270,9 @@ class PatchLoops:
         lists = np.column_stack([np.arange(c), cover.neighbors])
         one, other = lists[:, :, None], lists[:, None, :]
         keys, pairs = np.unique(np.minimum(one, other) * c + np.maximum(one, other), return_inverse=True)
-        steps = cover.centers[cover.neighbors] - cover.centers[:, None]
-        padding = cover.neighbors == np.arange(c)[:, None]
-        reach = np.where(padding, -np.inf, cover.reach[cover.neighbors])
-        cells = (cover.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, cover.even)
-        maps = (charts.means, charts.frames, *_cubic_terms(charts), charts.curved)
         shape = (c, lists.shape[1], lists.shape[1])
         pairs = pairs.reshape(shape).astype(np.int32)
-        return cls(cover.centers, ((cover.centers, *cells), maps), pairs, keys, charts.width)
+        return cls(cover.centers, (cover.tables, charts.tables), pairs, keys, charts.width)
 
     def overlaps(self, rows: FloatArray, cells: IntArray) -> Overlaps:
         """Return all pairs of patches that share some of the rows."""
@@ -309,18 +303,6 @@ class PatchLoops:
         # numpy sorts short integers by counting.
         order = np.argsort(cells.astype(np.min_scalar_type(c)), kind="stable")
         return order, np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
-
-
-def _cubic_terms(charts: CurvedCharts) -> tuple[IntArray, FloatArray]:
-    """Return the products of three coordinates, by the numbers of these (t, 3), and their coefficients (c, t, r)."""
-    width = charts.width
-    terms = np.array(list(combinations_with_replacement(range(width), 3)), dtype=np.int32)
-    sixth = charts.arc_tensors / 6
-    bends = np.zeros((charts.n_patches, len(terms), width))
-    for number, term in enumerate(terms):
-        for order in set(permutations(term.tolist())):
-            bends[:, number] += sixth[(slice(None), slice(None), *order)]
-    return terms, bends
 
 
 PlaceRows = Callable[[Stitched], tuple[FloatArray, FloatArray]]
@@ -355,7 +337,7 @@ class ChunkOverlaps:
         rows = dense(rows) - self.origin
         if self.compiled:
             rows = np.ascontiguousarray(rows, dtype=np.float64)
-            cells = nearest_center(rows, self.loops.centers, run)
+            cells = nearest_center(rows, self.loops.centers, run, compiled=True)
             return partial(self.loops.blend, rows, cells), self.loops.overlaps(rows, cells)
         members = self.cover.members(rows, run)
         f = self.charts.coordinates(rows, members, run)

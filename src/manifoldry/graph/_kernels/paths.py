@@ -218,3 +218,25 @@ def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
                 last += 1
         run += 1
     return order
+
+
+@kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1])")
+def label_parts(indptr, indices, labels, parts):  # type: ignore[no-untyped-def]
+    """Number the connected components of the points of each label, by their first points; return how many there are."""
+    waiting = np.empty(len(labels), np.int64)
+    parts[:] = -1
+    count = 0
+    for first in range(len(labels)):
+        if parts[first] >= 0:
+            continue
+        parts[first], waiting[0], left = count, first, 1
+        while left > 0:
+            left -= 1
+            u = waiting[left]
+            for e in range(indptr[u], indptr[u + 1]):
+                v = indices[e]
+                if parts[v] < 0 and labels[v] == labels[first]:
+                    parts[v], waiting[left] = count, v
+                    left += 1
+        count += 1
+    return count

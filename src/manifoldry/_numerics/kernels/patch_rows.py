@@ -214,6 +214,34 @@ def chart_entries(rows, points, patches, charts, lo, hi, f):  # type: ignore[no-
                 f[m, a] += product * bends[patch, c, a]
 
 
+@kernel(
+    f"void(int64[::1], int64[::1], float64[::1], {_matrix}, {_stack}, {_matrix}, int64, int64, {_matrix}, float64[::1])",
+    error_model="numpy",
+)
+def blend_entries(starts, patches, weights, f, turns, shifts, lo, hi, mean, disagreement):  # type: ignore[no-untyped-def]
+    """Write what `blend_images` does for the points lo to hi, whose entries are ``starts[i]`` to ``starts[i + 1]``."""
+    n_axes = shifts.shape[1]
+    own, moves = np.empty(n_axes), np.empty(n_axes)
+    for i in range(lo, hi):
+        total, spread = 0.0, 0.0
+        moves[:] = 0.0
+        for m in range(starts[i], starts[i + 1]):
+            total += weights[m]
+            for p in range(n_axes):
+                image = shifts[patches[m], p]
+                for a in range(f.shape[1]):
+                    image += f[m, a] * turns[patches[m], a, p]
+                if m == starts[i]:
+                    own[p] = image
+                moves[p] += weights[m] * (image - own[p])
+                spread += weights[m] * (image - own[p]) * (image - own[p])
+        square = spread / total
+        for p in range(n_axes):
+            mean[i, p] = own[p] + moves[p] / total
+            square -= moves[p] / total * (moves[p] / total)
+        disagreement[i] = np.sqrt(max(square, 0.0))
+
+
 LOWER, OUTSIDE = -3.0, -2.0
 """In place of a change: the edge is listed at its lower end, or in no patch. A change is at least -1."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from manifoldry._numerics.patches.cover import (
     use_loops,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
-from manifoldry._numerics.patches.restarts import Trial
+from manifoldry._numerics.patches.restarts import Trial, edge_spans
 from manifoldry.graph._operations import components
 from manifoldry.graph._search import NeighborIndex
 
@@ -97,7 +98,7 @@ class Atlas:
         torn = max(0.0, 1 - len(intact) / len(finite) - IGNORED_TORN_SHARE)
         return float(np.sqrt((np.square(intact).mean() if len(intact) else 0.0) + torn))
 
-    @property
+    @cached_property
     def components(self) -> IntArray:
         """The component of each patch (c,) in the graph of well-conditioned overlaps."""
         sizes = self.charts.sizes
@@ -111,7 +112,7 @@ class Atlas:
         if not intact.any():
             return True
         distortions = self.distortions[intact]
-        spans = np.linalg.norm(Y[rows[up][intact]] - Y[graph.indices[up][intact]], axis=1) / graph.lengths[up][intact]
+        spans = edge_spans(graph, Y)[up][intact] / graph.lengths[up][intact]
         change = float(np.quantile(np.abs(spans / (1 + distortions) - 1), INCONSISTENT_QUANTILE))
         return change <= max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
 

@@ -20,6 +20,8 @@ from manifoldry._numerics.patches.atlas import MIN_PATCHES, Atlas, ChartOptions,
 from manifoldry._numerics.patches.charts import Charts, CurvedCharts
 from manifoldry._numerics.patches.cover import (
     MAX_STEP_COLUMNS,
+    MIN_COMPILED_POINTS,
+    MIN_SHARED_ROWS,
     Cover,
     Membership,
     VoronoiCover,
@@ -52,10 +54,34 @@ class UnfoldedPatches:
     disagreement: FloatArray  # root mean square distance (n,) of a point's images from their mean
 
 
-def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> UnfoldedPatches:
+def blended_entries(
+    members: Membership,
+    f: FloatArray,
+    stitched: AlignedPatches,
+    run: Run,  # noqa: ARG001
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean image of each point, and the root mean square distance of its images from it."""
+    return blend(members, stitched.images(members.patches, f))
+
+
+def sample_blend(
+    members: Membership, f: FloatArray, stitched: AlignedPatches, run: Run
+) -> tuple[FloatArray, FloatArray]:
+    """Return the same for a large sample, by compiled loops."""
+    from manifoldry._numerics.kernels.patch_rows import blend_entries
+
+    n, turns = members.n_points, np.ascontiguousarray(stitched.frames[:, : f.shape[1]])
+    entries = members.starts, members.patches, members.weights, np.ascontiguousarray(f), turns, stitched.shifts
+    mean, disagreement = np.empty((n, stitched.shifts.shape[1])), np.empty(n)
+    run.map(lambda lo, hi: blend_entries(*entries, lo, hi, mean, disagreement), run.shares(n, MIN_SHARED_ROWS))
+    return mean, disagreement
+
+
+def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int, run: Run) -> UnfoldedPatches:
     """Average the images of each point and rotate every component to its principal axes (5.14)."""
     members, entries = at_home(members, stitched)
-    wide, disagreement = blend(members, stitched.images(members.patches, f[entries]))
+    blended = sample_blend if members.n_points >= MIN_COMPILED_POINTS else blended_entries
+    wide, disagreement = blended(members, f[entries], stitched, run)
     component = np.zeros(members.n_points, dtype=np.int64)
     component[members.points] = stitched.components[members.patches]
     frames, shifts = stitched.frames.copy(), stitched.shifts.copy()
@@ -205,7 +231,7 @@ def lay_out(
     active = overlaps.active(sizes)
     stitched = stitch(overlaps[active], sizes, run, max_rank, start)
     with run.stage("unfolding"):
-        unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components)
+        unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components, run)
     return PatchLayout(atlas, overlaps, overlaps.well_conditioned(sizes), active, unfolded)
 
 
@@ -363,8 +389,16 @@ def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[
     return [place for place, _ in blocks], total.total()
 
 
-def map_charted_points(charted: list[PlaceRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
-    """Return the coordinates (n, r) of charted points, and the disagreement (n,) of their images."""
-    placed = run.map(lambda place: place(stitched), [(place,) for place in charted])
-    coordinates, disagreement = zip(*placed, strict=True)
-    return np.concatenate(coordinates), np.concatenate(disagreement)
+def map_charted_points(
+    charted: list[PlaceRows], shape: tuple[int, int], stitched: Stitched, run: Run
+) -> tuple[FloatArray, FloatArray]:
+    """Return the coordinates (n, r) of the charted points of a table of this shape, and their disagreement (n,)."""
+    n, n_columns = shape
+    coordinates, disagreement = np.empty((n, stitched.shifts.shape[1])), np.empty(n)
+
+    def write(place: PlaceRows, lo: int, hi: int) -> None:
+        coordinates[lo:hi], disagreement[lo:hi] = place(stitched)
+
+    ranges = run.ranges(n, rows_per_chunk(n_columns))
+    run.map(write, [(place, lo, hi) for place, (lo, hi) in zip(charted, ranges, strict=True)])
+    return coordinates, disagreement

@@ -222,7 +222,7 @@ def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1])")
 def label_parts(indptr, indices, labels, parts):  # type: ignore[no-untyped-def]
-    """Number the connected components of the points of each label, by their first points; return how many there are."""
+    """Write the connected component of each point within its label, numbered by first points; return their number."""
     waiting = np.empty(len(labels), np.int64)
     parts[:] = -1
     count = 0

@@ -187,7 +187,7 @@ class IPA(PatchEmbedder):
             charted, overlaps = chart_points(X, search.atlas, search.origin, run)
         search = search.stitched_by(overlaps, self.n_components, run)
         with run.stage("unfolding"):
-            coordinates, disagreement = map_charted_points(charted, search.layout.unfolded.stitched, run)
+            coordinates, disagreement = map_charted_points(charted, X.shape, search.layout.unfolded.stitched, run)
         packed = self._pack(sample, search, targets)
         return replace(packed, coordinates=coordinates, fitted={**packed.fitted, "disagreement_": disagreement})
 

@@ -58,14 +58,16 @@ def assign_and_sum(rows, weights, centers, lo, hi, labels, sums):  # type: ignor
             total[d + 1] += weight * max(square, 0.0)
 
 
-@kernel(f"void({TICKETS}, {_matrix}, {_vector}, {_matrix}, int64, {_labels}, float64[:, :, ::1])", error_model="numpy")
-def lloyd(tickets, rows, weights, centers, n_steps, labels, sums):  # type: ignore[no-untyped-def]
+@kernel(
+    f"void({TICKETS}, {_matrix}, {_vector}, {_matrix}, int64, int64, {_labels}, float64[:, :, ::1])",
+    error_model="numpy",
+)
+def lloyd(tickets, rows, weights, centers, size, n_steps, labels, sums):  # type: ignore[no-untyped-def]
     """Move the centers to the means of their rows ``n_steps`` times; one without rows stays where it is.
 
-    ``sums`` (blocks, k, d + 2) are those of each block of rows.
+    ``sums`` (blocks, k, d + 2) are those of each block of ``size`` rows.
     """
     n_blocks, d = len(sums), rows.shape[1]
-    size = -(-len(rows) // n_blocks)
     while True:
         number = draw(tickets)
         step, block = number // (n_blocks + 1), number % (n_blocks + 1)
@@ -115,8 +117,10 @@ def _drawn(weights, nearest, sums, size, share):  # type: ignore[no-untyped-def]
     return i
 
 
-@kernel(f"void({TICKETS}, {_matrix}, {_vector}, {_matrix}, {_vector}, {_vector}, {_matrix}, {_labels}, {_matrix})")
-def seed(tickets, columns, weights, draws, nearest, sums, potentials, candidates, centers):  # type: ignore[no-untyped-def]
+@kernel(
+    f"void({TICKETS}, {_matrix}, {_vector}, {_matrix}, int64, {_vector}, {_vector}, {_matrix}, {_labels}, {_matrix})"
+)
+def seed(tickets, columns, weights, draws, size, nearest, sums, potentials, candidates, centers):  # type: ignore[no-untyped-def]
     """Choose centers (k, d) among the rows, given by ``columns`` (d, n), by greedy k-means++.
 
     Of the rows that the numbers ``draws`` (k, trials) choose, in proportion to weight times squared distance from the
@@ -124,8 +128,7 @@ def seed(tickets, columns, weights, draws, nearest, sums, potentials, candidates
     one at the beginning; ``sums`` (blocks,) and ``potentials`` (blocks, trials) those sums, and with each candidate.
     """
     n, (n_blocks, n_trials) = len(weights), potentials.shape
-    size, round_of = -(-n // n_blocks), 2 * n_blocks + 2
-    spare = np.empty(size)
+    round_of, spare = 2 * n_blocks + 2, np.empty(size)
     while True:
         number = draw(tickets)
         c, place = number // round_of, number % round_of

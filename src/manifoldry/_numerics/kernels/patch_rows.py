@@ -15,6 +15,7 @@ TILE = 128  # rows at a time: their coordinates fit into the cache of a core
 _matrix, _stack = "float64[:, ::1]", "float64[:, :, ::1]"
 _rows = f"{_matrix}, int64[::1], int64[::1]"
 _cells = f"Tuple(({_matrix}, int32[:, ::1], {_stack}, {_matrix}, {_matrix}, boolean))"
+_entries = "int64[::1], int64[::1], float64[::1]"  # where those of each point begin, patches and weights
 _charts = f"Tuple(({_matrix}, {_stack}, int32[:, ::1], {_stack}, boolean[::1]))"
 
 
@@ -214,10 +215,7 @@ def chart_entries(rows, points, patches, charts, lo, hi, f):  # type: ignore[no-
                 f[m, a] += product * bends[patch, c, a]
 
 
-@kernel(
-    f"void(int64[::1], int64[::1], float64[::1], {_matrix}, {_stack}, {_matrix}, int64, int64, {_matrix}, float64[::1])",
-    error_model="numpy",
-)
+@kernel(f"void({_entries}, {_matrix}, {_stack}, {_matrix}, int64, int64, {_matrix}, float64[::1])", error_model="numpy")
 def blend_entries(starts, patches, weights, f, turns, shifts, lo, hi, mean, disagreement):  # type: ignore[no-untyped-def]
     """Write what `blend_images` does for the points lo to hi, whose entries are ``starts[i]`` to ``starts[i + 1]``."""
     n_axes = shifts.shape[1]
@@ -247,8 +245,7 @@ LOWER, OUTSIDE = -3.0, -2.0
 
 
 @kernel(
-    f"void(int64[::1], int64[::1], float64[::1], int64[::1], int64[::1], float64[::1], {_matrix}, int64, int64, "
-    "float64[::1])",
+    f"void(int64[::1], int64[::1], float64[::1], {_entries}, {_matrix}, int64, int64, float64[::1])",
     error_model="numpy",
 )
 def edge_changes(indptr, indices, lengths, starts, patches, weights, f, lo, hi, changes):  # type: ignore[no-untyped-def]

@@ -15,6 +15,7 @@ from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.patches.charts import Charts, CurvedCharts, fit_charts
 from manifoldry._numerics.patches.cover import (
     MIN_SHARED_ROWS,
+    CellSearch,
     Cover,
     ListedCover,
     Membership,
@@ -22,7 +23,6 @@ from manifoldry._numerics.patches.cover import (
     VoronoiCover,
     cells_around,
     expanded,
-    find_cells,
     use_loops,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
@@ -183,7 +183,13 @@ def voronoi_atlas(
     X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
 ) -> Atlas:
     """Return the atlas of about ``n_cells`` patches around k-means centers, which differ in every ``trial``."""
-    cells, parts = find_cells(X, graph, n_cells, options.width, run, trial), components(graph)
+    return cell_atlas(CellSearch(X, graph, options.width, run, trial), n_cells, options)
+
+
+def cell_atlas(search: CellSearch, n_cells: int, options: ChartOptions) -> Atlas:
+    """Return the atlas of about ``n_cells`` cells of a search."""
+    X, graph, run = search.X, search.graph, search.run
+    cells, parts = search.cells(n_cells), search.connected
     atlas = _connected_atlas(X, graph, cells, len(parts), options, run)
     loose = loose_patches(atlas, cells.labels, parts)
     if loose.any():
@@ -242,7 +248,8 @@ def choose_atlas(
     """
     max_cells = max(1, len(X) // options.min_points)
     n_cells = min(round(trial.scale * MIN_PATCHES), max_cells)
-    best = voronoi_atlas(X, trial.graph, n_cells, options, run, trial.number)
+    search = CellSearch(X, trial.graph, options.width, run, trial.number)
+    best = cell_atlas(search, n_cells, options)
     history = [(best.charts.n_patches, best.distortion)]
     n_failed = 0
     while (
@@ -253,7 +260,7 @@ def choose_atlas(
         and run.step(n_cells, max_cells)
     ):
         n_cells *= 2
-        candidate = voronoi_atlas(X, trial.graph, n_cells, options, run, trial.number)
+        candidate = cell_atlas(search, n_cells, options)
         history.append((candidate.charts.n_patches, candidate.distortion))
         reduced = candidate.distortion <= MAX_DISTORTION_RATIO * best.distortion
         best, n_failed = (candidate, 0) if reduced else (best, n_failed + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.spatial import cKDTree
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES
-from manifoldry.graph._operations import label_components, local_scale
+from manifoldry.graph._operations import components, label_components, local_scale
 from manifoldry.graph._search import NeighborIndex
 
 MAX_STEP_COLUMNS = 8
@@ -239,26 +240,68 @@ class VoronoiCells:
     borders: IntArray
 
 
-def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
-    """Return about ``n_cells`` cells of the sample X, each connected on its graph; every ``trial`` starts differently.
+@dataclass(frozen=True)
+class CellSearch:
+    """The search for cells of a sample X, each connected on its graph, and what it needs for any number of cells.
 
-    Points are weighted by their local volume in that ``dimension``, so that cells have similar sizes. k-means ignores
-    the manifold: a cell with two sheets of a roll is divided.
+    Points are weighted by their local volume in that ``dimension``, so that cells have similar sizes. Every ``trial``
+    starts differently.
     """
-    volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
-    centers = _lloyd(X, volume, n_cells, run, trial)
-    for _ in range(MAX_SPLITS):
-        labels = nearest_center(X, centers, run, compiled=use_loops(X))
-        parts, owners = label_components(labels, graph)
-        sizes = np.bincount(parts)
-        large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
-        if large.sum() <= len(centers):
-            centers, labels = _without_empty(centers, labels)
-            return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers), (parts, owners)))
-        new_labels = np.cumsum(large) - 1
-        mask = large[parts]
-        centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
-    return cells_around(X, graph, centers, run)
+
+    X: Array
+    graph: NeighborGraph
+    dimension: int
+    run: Run
+    trial: int = 0
+
+    @cached_property
+    def volume(self) -> FloatArray:
+        """The weight of each point."""
+        return local_scale(self.graph) ** min(self.dimension, MAX_VOLUME_POWER)
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The points by distance from the mean, so that the order of the rows and rotations do not matter."""
+        offsets = self.X - self.X.mean(axis=0)
+        return np.argsort(np.einsum("ij,ij->i", offsets, offsets), kind="stable")
+
+    @cached_property
+    def connected(self) -> list[IntArray]:
+        """The connected components of the graph."""
+        return components(self.graph)
+
+    def cells(self, n_cells: int) -> VoronoiCells:
+        """Return about ``n_cells`` cells. k-means ignores the manifold: a cell with two sheets of a roll is divided."""
+        X, graph = self.X, self.graph
+        centers = self._centers(n_cells)
+        for _ in range(MAX_SPLITS):
+            labels = nearest_center(X, centers, self.run, compiled=use_loops(X))
+            parts, owners = label_components(labels, graph)
+            sizes = np.bincount(parts)
+            large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
+            if large.sum() <= len(centers):
+                n_before = len(centers)
+                centers, labels = _without_empty(centers, labels)
+                divided = (parts, owners) if len(centers) == n_before else None
+                return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers), divided))
+            new_labels = np.cumsum(large) - 1
+            mask = large[parts]
+            centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), self.volume[mask])
+        return cells_around(X, graph, centers, self.run)
+
+    def _centers(self, n_cells: int) -> FloatArray:
+        """Return k-means centers."""
+        if n_cells == 1:
+            return self.X.mean(axis=0, keepdims=True)
+        # The word seeds the draws; another spelling would change results.
+        rng = self.run.rng(f"patch centers {self.trial}") if self.trial else self.run.rng("patch centres")
+        kmeans = _swept_kmeans if use_loops(self.X) and n_cells <= MAX_SWEPT_CENTERS else _kmeans
+        return kmeans(self, n_cells, rng)
+
+
+def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
+    """Return about ``n_cells`` cells of the sample X, each connected on its graph; see `CellSearch`."""
+    return CellSearch(X, graph, dimension, run, trial).cells(n_cells)
 
 
 def cells_around(X: Array, graph: NeighborGraph, centers: FloatArray, run: Run) -> VoronoiCells:
@@ -300,20 +343,13 @@ def nearest_center(X: Array, centers: FloatArray, run: Run, *, compiled: bool = 
     return np.concatenate(run.map(work, run.ranges(len(X), grain), blas=True))
 
 
-def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> FloatArray:
-    """Return k-means centers by Lloyd's iteration."""
-    if n_cells == 1:
-        return X.mean(axis=0, keepdims=True)
-    # The word seeds the draws; another spelling would change results.
-    rng = run.rng(f"patch centers {trial}") if trial else run.rng("patch centres")
-    # Sorted by distance from the mean, so that the order of the rows and rotations do not matter.
-    order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
-    if use_loops(X) and n_cells <= MAX_SWEPT_CENTERS:
-        return _compiled_lloyd(X, volume, order, n_cells, run, rng)
+def _kmeans(search: CellSearch, n_cells: int, rng: np.random.Generator) -> FloatArray:
+    """Return centers by k-means++ and Lloyd's iteration."""
+    X, order, run = search.X, search.order, search.run
     if X.size * n_cells <= MAX_KMEANSPP_COST:
         from sklearn.cluster import kmeans_plusplus
 
-        seed, weights = int(rng.integers(2**31)), volume[order]
+        seed, weights = int(rng.integers(2**31)), search.volume[order]
         with one_blas_thread():
             centers, _ = kmeans_plusplus(X[order], n_cells, sample_weight=weights, random_state=seed)
     else:
@@ -324,25 +360,22 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
         if np.array_equal(nearest, labels):
             break
         centers, labels = _without_empty(centers, nearest)
-        centers = _group_means(X, labels, len(centers), volume)
+        centers = _group_means(X, labels, len(centers), search.volume)
     return centers
 
 
-def _compiled_lloyd(
-    X: FloatArray, volume: FloatArray, order: IntArray, n_cells: int, run: Run, rng: np.random.Generator
-) -> FloatArray:
-    """Return the same by compiled loops, seeded by k-means++."""
+def _swept_kmeans(search: CellSearch, n_cells: int, rng: np.random.Generator) -> FloatArray:
+    """Return the same of a large sample, by a team of threads in compiled loops."""
     from manifoldry._numerics.kernels.kmeans import lloyd, seed
 
-    n, d = X.shape
-    n_blocks, n_trials = min(MAX_BLOCKS, -(-n // MIN_BLOCK_ROWS)), 2 + int(np.log(n_cells))
-    weights, nearest, centers = volume[order], np.ones(n), np.empty((n_cells, d))
-    sums = np.add.reduceat(weights, np.arange(0, n, -(-n // n_blocks)))
-    n_blocks = len(sums)
-    work = nearest, sums, np.empty((n_blocks, n_trials)), np.empty(n_trials, dtype=np.int64)
-    run.team(seed, np.ascontiguousarray(X[order].T), weights, rng.random((n_cells, n_trials)), *work, centers)
-    labels, moments = np.empty(n, dtype=np.int64), np.empty((n_blocks, n_cells, d + 2))
-    run.team(lloyd, X, volume, centers, MAX_LLOYD_STEPS, labels, moments)
+    X, weights, (n, d) = search.X, search.volume[search.order], search.X.shape
+    size, n_trials = max(MIN_BLOCK_ROWS, -(-n // MAX_BLOCKS)), 2 + int(np.log(n_cells))
+    sums, nearest, centers = np.add.reduceat(weights, np.arange(0, n, size)), np.ones(n), np.empty((n_cells, d))
+    work = nearest, sums, np.empty((len(sums), n_trials)), np.empty(n_trials, dtype=np.int64)
+    columns, draws = np.ascontiguousarray(X[search.order].T), rng.random((n_cells, n_trials))
+    search.run.team(seed, columns, weights, draws, size, *work, centers)
+    labels, moments = np.empty(n, dtype=np.int64), np.empty((len(sums), n_cells, d + 2))
+    search.run.team(lloyd, X, search.volume, centers, size, MAX_LLOYD_STEPS, labels, moments)
     return centers
 
 

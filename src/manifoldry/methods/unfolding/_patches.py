@@ -119,7 +119,7 @@ class PatchSearch:
         """Its patches."""
         return self.layout.atlas
 
-    def stitched_by(self, overlaps: Overlaps, n_components: int, run: Run) -> PatchSearch:
+    def stitched_by(self, overlaps: Overlaps | None, n_components: int, run: Run) -> PatchSearch:
         """Return the same patches, stitched by overlaps of more points than the sample's."""
         layout = lay_out(self.atlas, n_components, run, overlaps=overlaps)
         return replace(self, chosen=replace(self.chosen, layout=(layout, self.chosen.layout[1])))

@@ -64,7 +64,7 @@ def components(graph: NeighborGraph) -> list[IntArray]:
     return sorted(groups, key=lambda members: (-len(members), members[0]))
 
 
-def label_components(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
+def label_components(labels: IntArray, graph: NeighborGraph, run: Run | None = None) -> tuple[IntArray, IntArray]:
     """Return the connected component of each point within its label (n,), and the label of each component.
 
     Paths go through points of one label, in both directions; components are numbered in the order of first points.
@@ -73,10 +73,12 @@ def label_components(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, 
         from manifoldry.graph._kernels.paths import label_parts
 
         numbers = [np.ascontiguousarray(each, dtype=np.int64) for each in (graph.indptr, graph.indices, labels)]
-        parts = np.empty(len(labels), dtype=np.int64)
-        component_labels = np.empty(label_parts(*numbers, parts), dtype=labels.dtype)
-        component_labels[parts] = labels
-        return parts, component_labels
+        first, run = np.full(len(labels), -1, dtype=np.int64), run or Run(0, 1)
+        run.map(lambda lo, hi: label_parts(*numbers, lo, hi, first), run.shares(int(labels.max()) + 1, 1))
+        points = np.flatnonzero(first == np.arange(len(first)))
+        parts = np.empty_like(first)
+        parts[points] = np.arange(len(points))
+        return parts[first], labels[points]
     inside = graph.with_edges_where(labels[graph.rows()] == labels[graph.indices])
     count, components = connected_components(inside.to_sparse(), directed=False)
     component_labels = np.empty(count, dtype=labels.dtype)

@@ -141,7 +141,7 @@ def test_the_farthest_points_of_each_axis_and_their_share():
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_moments_and_crowds_of_blocks_are_those_of_all_points(n_jobs, monkeypatch):
     monkeypatch.setattr(scales, "BLOCK_POINTS", 70)
-    Y = np.random.default_rng(4).normal(size=(1000, 2)) + [5.0, 0.0]
+    Y = np.random.default_rng(4).normal([5.0, 0.0], size=(1000, 2))
     Y[300:450] = 1.0
     axes = axis_moments(Y, Run(0, n_jobs))
     np.testing.assert_array_equal([axes.low, axes.high], [Y.min(axis=0), Y.max(axis=0)])

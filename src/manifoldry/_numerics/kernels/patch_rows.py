@@ -196,6 +196,15 @@ def list_patches(rows, cell_of, cells, lo, hi, counts, patches, weights):  # typ
         counts[i] = count
 
 
+@kernel(f"void(int64[::1], int64[::1], int64[:, ::1], {_matrix}, int64, int64, int64[::1], int64[::1], float64[::1])")
+def join_entries(counts, ends, listed, listed_weights, lo, hi, points, patches, weights):  # type: ignore[no-untyped-def]
+    """Write the listed patches of the rows lo to hi as entries, those of row i before ``ends[i]``."""
+    for i in range(lo, hi):
+        for j in range(counts[i]):
+            m = ends[i] - counts[i] + j
+            points[m], patches[m], weights[m] = i, listed[i, j], listed_weights[i, j]
+
+
 @kernel(f"void({_matrix}, int64[::1], int64[::1], {_charts}, int64, int64, {_matrix})", error_model="numpy")
 def chart_entries(rows, points, patches, charts, lo, hi, f):  # type: ignore[no-untyped-def]
     """Write the coordinates of the entries lo to hi of a membership in the charts of their patches."""

@@ -88,7 +88,7 @@ class Atlas:
         """Whether the patches have more dimensions than their charts."""
         return float(np.median(self.charts.residuals)) > MAX_SURFACE_RESIDUAL
 
-    @property
+    @cached_property
     def distortion(self) -> float:
         """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
         finite = self.distortions[np.isfinite(self.distortions)]

@@ -85,9 +85,14 @@ class Membership:
         return Membership(renumbered, owners, self.weights[mask], len(points)), points, mask
 
 
+def by_number(numbers: IntArray, count: int) -> IntArray:
+    """Return the order of numbers below ``count``, equal ones as they come."""
+    return np.argsort(numbers.astype(np.min_scalar_type(count)), kind="stable")  # short integers are counted
+
+
 def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
     """Return every patch that occurs in ``patches``, with the indices where it does."""
-    order = np.argsort(patches, kind="stable")
+    order = by_number(patches, n_patches)
     entries = np.split(order, np.cumsum(np.bincount(patches, minlength=n_patches))[:-1])
     return [(patch, indices) for patch, indices in enumerate(entries) if len(indices)]
 
@@ -144,17 +149,18 @@ class VoronoiCover:
 
     def sample_members(self, X: FloatArray, run: Run) -> Membership:
         """Return the patches of the rows of a large sample, by compiled loops."""
-        from manifoldry._numerics.kernels.patch_rows import list_patches
+        from manifoldry._numerics.kernels.patch_rows import join_entries, list_patches
 
-        shape, tables = (len(X), self.neighbors.shape[1] + 1), self.tables
+        n, tables, tasks = len(X), self.tables, run.shares(len(X), MIN_SHARED_ROWS)
         labels = nearest_center(X, self.centers, run, compiled=True)
-        counts, patches, weights = np.empty(len(X), dtype=np.int64), np.empty(shape, dtype=np.int64), np.empty(shape)
-        run.map(
-            lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, patches, weights),
-            run.shares(len(X), MIN_SHARED_ROWS),
-        )
-        listed = np.arange(shape[1]) < counts[:, None]
-        return Membership(np.repeat(np.arange(len(X)), counts), patches[listed], weights[listed], len(X))
+        listed = np.empty((n, self.neighbors.shape[1] + 1), dtype=np.int64)
+        counts, weights = np.empty(n, dtype=np.int64), np.empty(listed.shape)
+        run.map(lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, listed, weights), tasks)
+        ends = np.cumsum(counts)
+        members = Membership(*(np.empty(ends[-1], dtype=kind) for kind in (np.int64, np.int64, np.float64)), n)
+        entries = members.points, members.patches, members.weights
+        run.map(lambda lo, hi: join_entries(counts, ends, listed, weights, lo, hi, *entries), tasks)
+        return members
 
     def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the nearest center of each row, and how much larger squared distances to its neighbors are."""
@@ -276,7 +282,7 @@ class CellSearch:
         centers = self._centers(n_cells)
         for _ in range(MAX_SPLITS):
             labels = nearest_center(X, centers, self.run, compiled=use_loops(X))
-            parts, owners = label_components(labels, graph)
+            parts, owners = label_components(labels, graph, self.run)
             sizes = np.bincount(parts)
             large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
             if large.sum() <= len(centers):

@@ -25,6 +25,7 @@ from manifoldry._numerics.patches.cover import (
     Cover,
     Membership,
     VoronoiCover,
+    by_number,
     nearest_center,
     padded_lists,
 )
@@ -326,9 +327,7 @@ class PatchLoops:
     def _by_cell(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """Return the rows in the order of their cells, and where those of each cell begin."""
         c = len(self.centers)
-        # numpy sorts short integers by counting.
-        order = np.argsort(cells.astype(np.min_scalar_type(c)), kind="stable")
-        return order, np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
+        return by_number(cells, c), np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
 
 
 PlaceRows = Callable[[Stitched], tuple[FloatArray, FloatArray]]

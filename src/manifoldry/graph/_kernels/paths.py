@@ -220,23 +220,23 @@ def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
     return order
 
 
-@kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1])")
-def label_parts(indptr, indices, labels, parts):  # type: ignore[no-untyped-def]
-    """Write the connected component of each point within its label, numbered by first points; return their number."""
+@kernel("void(int64[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
+def label_parts(indptr, indices, labels, lo, hi, first):  # type: ignore[no-untyped-def]
+    """Write for each point of the labels lo to hi the first point of its connected component within its label.
+
+    ``first`` is -1 before.
+    """
     waiting = np.empty(len(labels), np.int64)
-    parts[:] = -1
-    count = 0
-    for first in range(len(labels)):
-        if parts[first] >= 0:
+    for start in range(len(labels)):
+        label = labels[start]
+        if label < lo or label >= hi or first[start] >= 0:
             continue
-        parts[first], waiting[0], left = count, first, 1
+        first[start], waiting[0], left = start, start, 1
         while left > 0:
             left -= 1
             u = waiting[left]
             for e in range(indptr[u], indptr[u + 1]):
                 v = indices[e]
-                if parts[v] < 0 and labels[v] == labels[first]:
-                    parts[v], waiting[left] = count, v
+                if labels[v] == label and first[v] < 0:
+                    first[v], waiting[left] = start, v
                     left += 1
-        count += 1
-    return count

@@ -78,14 +78,12 @@ class LayoutReport:
 
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
     """Return what is wrong with a layout of ``X`` that an estimator, of any library, was fitted to."""
-    finite = np.isfinite(Y)
+    finite, check_of = np.isfinite(Y), LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
     # numpy is slow along the rows of a narrow array, so they are looked at only if some number is not finite.
-    embedded = np.arange(len(Y)) if finite.all() else np.flatnonzero(finite.all(axis=1))
-    if len(embedded) < MIN_CHECKED_POINTS:
+    if not finite.all():  # components of the graph that were left out
+        check_of = check_of.at(np.flatnonzero(finite.all(axis=1)))
+    if len(check_of.Y) < MIN_CHECKED_POINTS:
         return LayoutReport()
-    check_of = LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
-    if len(embedded) < len(Y):  # components of the graph that were left out
-        check_of = check_of.at(embedded)
     return check_of.report()
 
 

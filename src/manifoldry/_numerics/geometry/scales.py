@@ -196,7 +196,8 @@ def crowding(Y: Any, axes: AxisMoments | None = None, run: Run | None = None) ->
     axes = axes or axis_moments(Y, run)
     n_cells = plot_cells(axes.high[None], axes)[0] + 1
     ranges = run.ranges(len(Y), BLOCK_POINTS)
-    counts = sum(run.map(lambda lo, hi: np.bincount(plot_cells(Y[lo:hi], axes), minlength=n_cells), ranges))
+    blocks = run.map(lambda lo, hi: np.bincount(plot_cells(Y[lo:hi], axes), minlength=n_cells), ranges)
+    counts = np.sum(blocks, axis=0)
     crowded = counts >= max(MIN_CROWD, CROWDED_SHARE * len(Y))
     points = np.flatnonzero(crowded[plot_cells(Y, axes)]) if crowded.any() else np.empty(0, dtype=np.int64)
     return Crowding(int(crowded.sum()), len(points) / len(Y), points)

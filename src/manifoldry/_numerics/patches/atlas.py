@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -269,8 +269,8 @@ def choose_atlas(
 
 def build_atlas(X: FloatArray, graph: NeighborGraph, cover: Cover, options: ChartOptions, run: Run) -> Atlas:
     """Return the atlas of a given cover."""
-    compiled = use_loops(X) and isinstance(cover, VoronoiCover)
-    members = cover.sample_members(X, run) if compiled else cover.members(X, run)
+    cells = isinstance(cover, VoronoiCover) and use_loops(X)
+    members = cast(VoronoiCover, cover).sample_members(X, run) if cells else cover.members(X, run)
     charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
     return charted_atlas(X, graph, cover, members, charts, run)
 
@@ -279,8 +279,12 @@ def charted_atlas(
     X: FloatArray, graph: NeighborGraph, cover: Cover, members: Membership, charts: Charts, run: Run
 ) -> Atlas:
     """Return the atlas of given charts: coordinates in them, overlaps, and distortions of the edges."""
-    compiled = use_loops(X) and isinstance(charts, CurvedCharts)
-    f = charts.sample_coordinates(X, members, run) if compiled else charts.coordinates(X, members, run)
+    curved = isinstance(charts, CurvedCharts) and use_loops(X)
+    f = (
+        cast(CurvedCharts, charts).sample_coordinates(X, members, run)
+        if curved
+        else charts.coordinates(X, members, run)
+    )
     overlaps = find_overlaps(members, f, cover.n_patches)
     distorted = sample_distortions if use_loops(X) else edge_distortions
     distortions = distorted(graph, members, f, overlaps, cover.n_patches, run)

@@ -157,10 +157,9 @@ class VoronoiCover:
         counts, weights = np.empty(n, dtype=np.int64), np.empty(listed.shape)
         run.map(lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, listed, weights), tasks)
         ends = np.cumsum(counts)
-        members = Membership(*(np.empty(ends[-1], dtype=kind) for kind in (np.int64, np.int64, np.float64)), n)
-        entries = members.points, members.patches, members.weights
-        run.map(lambda lo, hi: join_entries(counts, ends, listed, weights, lo, hi, *entries), tasks)
-        return members
+        (points, patches), joined = np.empty((2, ends[-1]), dtype=np.int64), np.empty(ends[-1])
+        run.map(lambda lo, hi: join_entries(counts, ends, listed, weights, lo, hi, points, patches, joined), tasks)
+        return Membership(points, patches, joined, n)
 
     def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the nearest center of each row, and how much larger squared distances to its neighbors are."""

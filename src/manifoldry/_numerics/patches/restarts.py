@@ -200,8 +200,8 @@ class InconsistencyScore:
         def of_block(lo: int, hi: int, distances: FloatArray) -> tuple[int, float, float, float]:
             spans = np.where(np.isnan(distances), np.nan, cdist(rows[lo:hi], rows[lo:]))
             short = np.fmax(distances - spans, 0.0)  # zero for NaN
-            sums = np.nansum(short / distances), np.square(short).sum(), np.nansum(np.square(spans))
-            return int(np.isfinite(spans).sum()), *map(float, sums)
+            shrunk, shortfall = np.nansum(short / distances), np.square(short).sum()
+            return int(np.isfinite(spans).sum()), float(shrunk), float(shortfall), float(np.nansum(np.square(spans)))
 
         blocks = [(lo, hi, distances) for (lo, hi), distances in zip(self.blocks, self.distances, strict=True)]
         count, shrunk, shortfall, total = np.array(self.run.map(of_block, blocks)).sum(axis=0).tolist()

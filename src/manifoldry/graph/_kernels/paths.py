@@ -222,7 +222,7 @@ def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
 
 @kernel(f"void({_graph}, int64[::1], int64[::1], {_graph}, int64, int64)")
 def renumber_rows(indptr, indices, lengths, points, places, new_indptr, new_indices, new_lengths, lo, hi):  # type: ignore[no-untyped-def]
-    """Write the rows lo to hi of the graph in which ``points[v]`` has the number v, and point i the number places[i]."""
+    """Write the rows lo to hi of the graph in which ``points[v]`` has the number v; ``places`` are the numbers."""
     for v in range(lo, hi):
         shift = indptr[points[v]] - new_indptr[v]
         for e in range(new_indptr[v], new_indptr[v + 1]):

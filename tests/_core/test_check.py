@@ -174,15 +174,19 @@ def test_scales_of_squares_reach_twice_as_far():
 def test_spread_is_that_of_the_widest_column():
     X = np.array([[1.0, 5.0], [2.0, 5.0], [-3.0, 5.5]])
     assert check.column_spread(X) == 5.0
+    many = np.tile(X, (2 * check.N_SPREAD_ROWS, 1))
+    many[-1] += 1e3
+    assert check.column_spread(many) > check.column_spread(many, 5.0) == 5.0
+    assert check.column_spread(many, 6.0) == check.column_spread(many)
     assert check.column_spread(np.float32(3e38) * np.array([[1], [-1]], dtype=np.float32)) > 5e38
     assert check.column_spread(csr_array(np.array([[0.0, -7.0], [1.0, 0.0]]))) == 7.0
 
 
 def test_rows_are_rounded_away_where_numbers_are_sparse():
-    """Near 2^24 numbers in single precision are 2 apart, and 2^-29 of that in double precision."""
+    """Near 2^24 numbers in single precision are 2 apart, and near 2^53 in double precision."""
     X = np.array([[2.0**24], [2.0**24 + 100]])
-    assert "double precision" in check.rounding_message(X.astype(np.float32), 100.0)
-    assert check.rounding_message(X, 100.0) is None
-    assert "subtract the offset" in check.rounding_message(2.0**29 * X, 100.0)
-    assert check.rounding_message(csr_array(X), 100.0) is None
-    assert check.rounding_message(X.astype(np.int64), 100.0) is None
+    assert "double precision" in check.rounding_message(X.astype(np.float32))
+    assert check.rounding_message(X) is None
+    assert "subtract the offset" in check.rounding_message(X + 2.0**53)
+    assert check.rounding_message(csr_array(X)) is None
+    assert check.rounding_message(X.astype(np.int64)) is None

@@ -22,6 +22,8 @@ N_LANES, N_FEW_LANES, MAX_POINTS_PER_SOURCE = 32, 8, 8
 """Sources whose paths are relaxed together, as lanes of vector instructions: 32 where at least one point in 8 is a
 source, so that they are close together, else 8."""
 MAX_WORKSPACE_RATIO = 2  # most memory for the lanes of all threads relative to the result; beyond, there is one lane
+MIN_RENUMBERED_ROWS, N_SAMPLED_LENGTHS = 4096, 10_000
+"""Rows of the graph that one task renumbers at least, and lengths whose median says how many points are near."""
 N_PIVOTS = 8  # first sources, whose distances to the others say which of these are close together
 NEAR_RATIO = 1.5
 """Radius, relative to that of a block of sources, within which each of them is searched by itself: with 1, points are
@@ -102,21 +104,21 @@ class CompactGraph:
     width: float
 
     @classmethod
-    def of(cls, graph: NeighborGraph) -> CompactGraph:
+    def of(cls, graph: NeighborGraph, run: Run) -> CompactGraph:
         """Return the graph renumbered."""
-        from manifoldry.graph._kernels.paths import compact_order
+        from manifoldry.graph._kernels.paths import compact_order, renumber_rows
 
-        indices = graph.indices.astype(np.int32)
-        points = compact_order(graph.indptr.astype(np.int64), indices, N_LANES)
-        positions = np.empty_like(points)
-        positions[points] = np.arange(len(points))
-        degrees = graph.degrees[points]
-        indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
-        edges = np.repeat(graph.indptr[points] - indptr[:-1], degrees) + np.arange(graph.n_edges)
-        lengths = graph.lengths[edges].astype(np.float64)
-        positive = lengths[lengths > 0]
-        width = float(np.median(positive[:: max(1, len(positive) // 10_000)])) if len(positive) else 1.0
-        return cls(indptr, positions[indices[edges]].astype(np.int32), lengths, points, positions, width)
+        given = graph.indptr.astype(np.int64), graph.indices.astype(np.int32), graph.lengths.astype(np.float64)
+        points = compact_order(*given[:2], N_LANES)
+        places = np.empty_like(points)
+        places[points] = np.arange(len(points))
+        indptr = np.concatenate([[0], np.cumsum(graph.degrees[points])]).astype(np.int64)
+        indices, lengths = np.empty_like(given[1]), np.empty_like(given[2])
+        work = points, places, indptr, indices, lengths
+        run.map(lambda lo, hi: renumber_rows(*given, *work, lo, hi), run.shares(len(points), MIN_RENUMBERED_ROWS))
+        some = lengths[:: max(1, len(lengths) // N_SAMPLED_LENGTHS)]
+        width = float(np.median(some[some > 0])) if (some > 0).any() else 1.0
+        return cls(indptr, indices, lengths, points, places, width)
 
     @property
     def arrays(self) -> tuple[IntArray, IntArray, FloatArray]:
@@ -127,7 +129,7 @@ class CompactGraph:
 def _by_compiled(
     graph: NeighborGraph, sources: IntArray, offsets: FloatArray, run: Run, at_least: int, out: FloatArray
 ) -> tuple[FloatArray, Any]:
-    compact = CompactGraph.of(graph)
+    compact = CompactGraph.of(graph, run)
     m, n = out.shape
     places = np.ascontiguousarray(np.where(sources >= 0, compact.places[sources], -1))
     offsets = np.ascontiguousarray(offsets, dtype=np.float64)

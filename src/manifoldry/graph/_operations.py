@@ -25,6 +25,7 @@ MAX_GAP_RATIO = 3.0
 """Maximum distance to the rest, relative to the distances between neighbors there: 1.6 for those 8 points."""
 
 
+MIN_COMPILED_GRAPH = 20_000  # points of a graph from which compiled loops number its components
 MIN_MERGED_ROWS = 4096  # rows of a graph that one task merges with their reverse
 
 
@@ -63,11 +64,21 @@ def components(graph: NeighborGraph) -> list[IntArray]:
     return sorted(groups, key=lambda members: (-len(members), members[0]))
 
 
-def label_components(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
+def label_components(labels: IntArray, graph: NeighborGraph, run: Run | None = None) -> tuple[IntArray, IntArray]:
     """Return the connected component of each point within its label (n,), and the label of each component.
 
     Paths go through points of one label, in both directions; components are numbered in the order of first points.
     """
+    if graph.symmetric and graph.n_points >= MIN_COMPILED_GRAPH:
+        from manifoldry.graph._kernels.paths import label_parts
+
+        numbers = [np.ascontiguousarray(each, dtype=np.int64) for each in (graph.indptr, graph.indices, labels)]
+        first, run = np.full(len(labels), -1, dtype=np.int64), run or Run(0, 1)
+        run.map(lambda lo, hi: label_parts(*numbers, lo, hi, first), run.shares(int(labels.max()) + 1, 1))
+        points = np.flatnonzero(first == np.arange(len(first)))
+        parts = np.empty_like(first)
+        parts[points] = np.arange(len(points))
+        return parts[first], labels[points]
     inside = graph.with_edges_where(labels[graph.rows()] == labels[graph.indices])
     count, components = connected_components(inside.to_sparse(), directed=False)
     component_labels = np.empty(count, dtype=labels.dtype)

@@ -6,9 +6,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
+from manifoldry._core.run import Run
+from manifoldry._numerics.geometry import scales
 from manifoldry._numerics.geometry.scales import (
     MAX_SAMPLED_ENTRIES,
     DominatingColumns,
+    axis_moments,
     crowding,
     dominated_axes,
     dominating_columns,
@@ -86,7 +89,7 @@ def test_sentences_are_grammatical():
 
 def distinct_positions(Y):
     """Return the number of occupied cells of a plot."""
-    return len(np.unique(plot_cells(Y)))
+    return len(np.unique(plot_cells(Y, axis_moments(Y, Run(0, 1)))))
 
 
 def test_evenly_spread_points_take_as_many_places_as_expected():
@@ -133,3 +136,26 @@ def test_the_farthest_points_of_each_axis_and_their_share():
     assert first.share == pytest.approx(5 / 200)
     assert {*second.points[:2]} == {5, 9}
     assert second.share == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_moments_and_crowds_of_blocks_are_those_of_all_points(n_jobs, monkeypatch):
+    monkeypatch.setattr(scales, "BLOCK_POINTS", 70)
+    Y = np.random.default_rng(4).normal([5.0, 0.0], size=(1000, 2))
+    Y[300:450] = 1.0
+    axes = axis_moments(Y, Run(0, n_jobs))
+    np.testing.assert_array_equal([axes.low, axes.high], [Y.min(axis=0), Y.max(axis=0)])
+    # Sums of a thousand terms of about the size of the results.
+    np.testing.assert_allclose(axes.mean, Y.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(axes.scatter, 1000 * Y.var(axis=0), rtol=1e-12)
+    found, expected = crowding(Y, axes, Run(0, n_jobs)), crowding(Y)
+    assert found.n_places == 1
+    np.testing.assert_array_equal(found.points, expected.points)
+
+
+def test_axes_whose_extent_excludes_a_share_are_left_out():
+    """One point in a thousand holds all of the second axis; evenly spread points do not hold half of the first."""
+    Y = np.column_stack([np.linspace(-1, 1, 1000), np.r_[1.0, np.zeros(999)]])
+    axes = axis_moments(Y, Run(0, 1))
+    assert [each.axis for each in dominated_axes(Y, axes, 0.5)] == [1]
+    assert [each.axis for each in dominated_axes(Y, axes)] == [0, 1]

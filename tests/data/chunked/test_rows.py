@@ -95,6 +95,15 @@ def test_every_row_is_drawn_equally_often():
     assert np.abs(counts - 500).max() < 5 * 19.4
 
 
+@pytest.mark.parametrize("n_jobs", [1, 4])
+@pytest.mark.parametrize(("n", "size"), [(0, 5), (40, 50), (1000, 1), (1000, 300)])
+def test_drawn_rows_have_the_smallest_numbers_of_the_stream(n, size, n_jobs, monkeypatch):
+    monkeypatch.setattr("manifoldry.data._chunked.sampling.KEYS_AT_ONCE", 64)
+    rng, keys = np.random.default_rng(n), np.random.default_rng(n).random(n + 1)
+    np.testing.assert_array_equal(drawn_rows(n, size, rng, Run(0, n_jobs)), np.sort(np.argsort(keys[:n])[:size]))
+    assert rng.random() == keys[n]  # the stream goes on behind them
+
+
 def test_sparse_rows_stay_sparse(X):
     sparse = csr_array(np.where(X > 2, X, 0))
     blocks = chunked_data(sparse)

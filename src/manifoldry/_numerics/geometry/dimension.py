@@ -9,13 +9,14 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry._core.arrays import sample_numbers
-from manifoldry._core.run import Run, one_blas_thread
+from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._pairwise import distance_rows
+from manifoldry.graph._pairwise import DistanceRows, distance_rows
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 N_DIMENSION_NEIGHBORS = 20  # neighbors that the dimension is measured with: few enough for curvature, enough for noise
 MAX_MEASURED_POINTS = 500  # points at which the dimension is measured: the error of the mean over 500 is 1 %
+MEASURED_AT_ONCE = 50  # of them per task
 MAX_SAMPLED_POINTS = 2000
 """Points among which neighbors are searched: enough for neighborhoods of 20, few enough to be fast."""
 SQUARED_METRICS = ("cosine", "correlation", "sqeuclidean")
@@ -67,7 +68,7 @@ def dimension_of_lengths(lengths: FloatArray) -> IntrinsicDimension:
 
 
 def intrinsic_dimension(
-    points: Any, metric: Any = "euclidean", metric_params: dict[str, Any] | None = None
+    points: Any, metric: Any = "euclidean", metric_params: dict[str, Any] | None = None, run: Run | None = None
 ) -> IntrinsicDimension:
     """Return the dimension of rows, distances ("precomputed"), inner products ("gram") or a graph, by a fixed seed."""
     if isinstance(metric, str) and metric == "precomputed" and issparse(points):
@@ -76,31 +77,40 @@ def intrinsic_dimension(
         return dimension_of_lengths(_listed_lengths(points))
     chosen = sample_numbers(points.shape[0], MAX_SAMPLED_POINTS)
     measured = np.arange(0, len(chosen), max(1, -(-len(chosen) // MAX_MEASURED_POINTS)))
-    with one_blas_thread():
-        lengths = _sampled_distances(points, chosen, measured, metric, metric_params)
-    # Each list begins with the point itself, at distance zero like any duplicate.
-    width = min(N_DIMENSION_NEIGHBORS + 1, lengths.shape[1])
-    return dimension_of_lengths(np.sort(np.partition(lengths, width - 1, axis=1)[:, :width], axis=1))
+    distances = _sampled_distances(points, chosen, metric, metric_params)
+
+    def listed(lo: int, hi: int) -> FloatArray:
+        lengths = distances(measured[lo:hi])
+        # Each list begins with the point itself, at distance zero like any duplicate.
+        width = min(N_DIMENSION_NEIGHBORS + 1, lengths.shape[1])
+        return np.sort(np.partition(lengths, width - 1, axis=1)[:, :width], axis=1)
+
+    run = run or Run(0, 1)
+    return dimension_of_lengths(np.concatenate(run.map(listed, run.ranges(len(measured), MEASURED_AT_ONCE), blas=True)))
 
 
 def _sampled_distances(
-    points: Any, chosen: IntArray, measured: IntArray, metric: Any, metric_params: dict[str, Any] | None
-) -> FloatArray:
-    """Return the distances of the ``measured`` among the chosen points, to all of them or to the nearest."""
+    points: Any, chosen: IntArray, metric: Any, metric_params: dict[str, Any] | None
+) -> DistanceRows:
+    """Return the function that gives the distances of some of the chosen points, to all of them or to the nearest."""
     given = metric if isinstance(metric, str) else ""
     if given in ("precomputed", "gram"):
-        block = np.asarray(points[np.ix_(chosen[measured], chosen)], dtype=float)
+        block = np.asarray(points[np.ix_(chosen, chosen)], dtype=float)
         if given == "precomputed":
-            return block
-        norms = np.diagonal(points)[chosen].astype(float)
-        return np.sqrt(np.maximum(norms[measured][:, None] + norms - 2.0 * block, 0.0))
+            return lambda rows: block[rows]
+        norms = np.diagonal(block)
+        return lambda rows: np.sqrt(np.maximum(norms[rows, None] + norms - 2.0 * block[rows], 0.0))
     if given == "euclidean" and not issparse(points):
-        return distance_rows(points[chosen].astype(float))(measured)
+        return distance_rows(points[chosen].astype(float))
     floats, run = points.dtype if points.dtype.kind == "f" else np.dtype(float), Run(0, 1)
     sample = points[chosen].astype(floats)
     index = NeighborIndex(sample, NeighborRule(1, None, metric, metric_params, "exact"), run)
-    lengths = index.engine.nearest(sample[measured], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
-    return np.sqrt(np.maximum(lengths, 0.0)) if given in SQUARED_METRICS else lengths
+
+    def lengths_of(rows: IntArray) -> FloatArray:
+        lengths = index.engine.nearest(sample[rows], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
+        return np.sqrt(np.maximum(lengths, 0.0)) if given in SQUARED_METRICS else lengths
+
+    return lengths_of
 
 
 def _listed_lengths(graph: NeighborGraph) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, OneLine
 from manifoldry.graph._pairwise import as_points
 
@@ -105,8 +106,8 @@ def leading_share(widths: FloatArray) -> tuple[int, float]:
 
 def column_deviations(rows: FloatArray) -> FloatArray:
     """Return the standard deviation of every column, exactly 0 for constant ones."""
-    constant = np.ptp(np.ascontiguousarray(rows.T), axis=1) == 0  # along the rows of a narrow array it takes far longer
-    return np.where(constant, 0.0, rows.std(axis=0, dtype=np.float64))
+    columns = np.ascontiguousarray(rows.T)  # along the rows of a narrow array it takes far longer
+    return np.where(np.ptp(columns, axis=1) == 0, 0.0, columns.std(axis=1, dtype=np.float64))
 
 
 def sampled_rows(X: Any) -> Any:
@@ -134,6 +135,7 @@ PLOT_CELLS = 100  # cells along each axis of a plot: a marker of usual size cove
 LINE_CELLS = 1000  # cells along the single axis of a line of points, which can be drawn as finely as a plot has pixels
 CROWDED_SHARE = 0.05  # minimum share of all points in a crowded cell: 500 times that of an even spread over the plot
 MIN_CROWD = 10  # minimum number of points in a crowded cell; fewer may coincide by chance
+BLOCK_POINTS = 32_768  # points at a time, whose coordinates the cache of a core holds
 DOMINATING_POINTS_SHARE = 0.01
 """Share of the points that counts as a handful; for Gaussian coordinates it has 8 % of the variance."""
 N_DOMINATING_POINTS = 5
@@ -158,35 +160,75 @@ class DominatedAxis(OneLine):
     share: float
 
 
-def crowding(Y: Any) -> Crowding:
-    """Return where and how densely the points crowd together in a plot of the first two axes."""
-    cells = plot_cells(as_points("Y", Y))
-    counts = np.bincount(cells, minlength=1)
-    crowded = counts >= max(MIN_CROWD, CROWDED_SHARE * len(cells))
-    points = np.flatnonzero(crowded[cells]) if crowded.any() else np.empty(0, dtype=np.int64)
-    return Crowding(int(crowded.sum()), len(points) / len(cells), points)
+@dataclass(frozen=True)
+class AxisMoments:
+    """Least and largest coordinate of each axis, mean, and sum of squared differences from it, of n points."""
+
+    n: int
+    low: FloatArray
+    high: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
 
 
-def dominated_axes(Y: Any) -> list[DominatedAxis]:
-    """Return for every axis its farthest points, the first the farthest, with their share of the variance."""
-    Y = as_points("Y", Y)
+def axis_moments(Y: FloatArray, run: Run) -> AxisMoments:
+    """Return the moments of all axes, of blocks of points added in their order."""
+
+    def of_block(lo: int, hi: int) -> FloatArray:
+        columns = np.ascontiguousarray(Y[lo:hi].T)
+        mean = columns.mean(axis=1)
+        return np.array(
+            [columns.min(axis=1), columns.max(axis=1), mean, np.square(columns - mean[:, None]).sum(axis=1)]
+        )
+
+    ranges = run.ranges(len(Y), BLOCK_POINTS)
+    low, high, means, scatters = np.array(run.map(of_block, ranges)).swapaxes(0, 1)
+    sizes = np.array([hi - lo for lo, hi in ranges])[:, None]
+    mean = (sizes * means).sum(axis=0) / len(Y)
+    scatter = scatters.sum(axis=0) + (sizes * np.square(means - mean)).sum(axis=0)
+    return AxisMoments(len(Y), low.min(axis=0), high.max(axis=0), mean, scatter)
+
+
+def crowding(Y: Any, axes: AxisMoments | None = None, run: Run | None = None) -> Crowding:
+    """Return where and how densely the points crowd together in a plot of the first two axes, of known moments."""
+    run = run or Run(0, 1)
+    Y = as_points("Y", Y) if axes is None else Y
+    axes = axes or axis_moments(Y, run)
+    n_cells = plot_cells(axes.high[None], axes)[0] + 1
+    ranges = run.ranges(len(Y), BLOCK_POINTS)
+    blocks = run.map(lambda lo, hi: np.bincount(plot_cells(Y[lo:hi], axes), minlength=n_cells), ranges)
+    counts = np.sum(blocks, axis=0)
+    crowded = counts >= max(MIN_CROWD, CROWDED_SHARE * len(Y))
+    points = np.flatnonzero(crowded[plot_cells(Y, axes)]) if crowded.any() else np.empty(0, dtype=np.int64)
+    return Crowding(int(crowded.sum()), len(points) / len(Y), points)
+
+
+def dominated_axes(Y: Any, axes: AxisMoments | None = None, above: float = 0.0) -> list[DominatedAxis]:
+    """Return for every axis its farthest points, the first the farthest, with their share of the variance.
+
+    Axes in which the extent of the points, given by their moments, shows that the share is not ``above`` are left out.
+    """
+    Y = as_points("Y", Y) if axes is None else Y
     few = max(1, int(DOMINATING_POINTS_SHARE * len(Y)), min(N_DOMINATING_POINTS, len(Y) // 20))
-    axes = []
+    dominated = []
     for axis, column in enumerate(Y.T):
+        if axes is not None:
+            farthest = max(axes.high[axis] - axes.mean[axis], axes.mean[axis] - axes.low[axis])
+            if few * farthest**2 <= above * axes.scatter[axis]:
+                continue
         distances = np.abs(column - column.mean())
         squares = np.square(distances / (distances.max() or 1.0))
         far = np.argpartition(squares, len(squares) - few)[-few:]
         far = far[np.argsort(-squares[far], kind="stable")]
-        axes.append(DominatedAxis(axis, far, float(squares[far].sum() / (squares.sum() or 1.0))))
-    return axes
+        dominated.append(DominatedAxis(axis, far, float(squares[far].sum() / (squares.sum() or 1.0))))
+    return dominated
 
 
-def plot_cells(Y: FloatArray) -> IntArray:
+def plot_cells(Y: FloatArray, axes: AxisMoments) -> IntArray:
     """Return the cell of each point in a plot of the first two axes, each scaled to its own range."""
     cells = np.zeros(len(Y), dtype=np.int64)
     n_cells = PLOT_CELLS if Y.shape[1] > 1 else LINE_CELLS
-    for column in Y[:, :2].T:
-        low, high = column.min(), column.max()
+    for column, low, high in zip(Y[:, :2].T, axes.low, axes.high, strict=False):
         if high > low:
             position = (column - low) / (high - low) * n_cells
             cells = cells * n_cells + np.minimum(position.astype(np.int64), n_cells - 1)

@@ -1,7 +1,7 @@
 """Rows in overlapping patches: the moments of the points that two patches share, and the mean of a point's images.
 
 The rows of one cell are processed in tiles, coordinate by coordinate. Slot 0 of a cell is its own patch, slot j + 1
-that of its j-th neighbor.
+that of its j-th neighbor. Of a sample, the patches of every point are listed, for it is looked at more than once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ TILE = 128  # rows at a time: their coordinates fit into the cache of a core
 _matrix, _stack = "float64[:, ::1]", "float64[:, :, ::1]"
 _rows = f"{_matrix}, int64[::1], int64[::1]"
 _cells = f"Tuple(({_matrix}, int32[:, ::1], {_stack}, {_matrix}, {_matrix}, boolean))"
+_entries = "int64[::1], int64[::1], float64[::1]"  # where those of each point begin, patches and weights
 _charts = f"Tuple(({_matrix}, {_stack}, int32[:, ::1], {_stack}, boolean[::1]))"
 
 
@@ -170,3 +171,109 @@ def blend_images(rows, order, starts, cells, charts, turns, shifts, components, 
                     mean[i, p] = own[p, t] + move
                     square -= move * move
                 disagreement[i] = np.sqrt(max(square, 0.0))
+
+
+@kernel(
+    f"void({_matrix}, int64[::1], {_cells}, int64, int64, int64[::1], int64[:, ::1], {_matrix})", error_model="numpy"
+)
+def list_patches(rows, cell_of, cells, lo, hi, counts, patches, weights):  # type: ignore[no-untyped-def]
+    """Write the patches of ``rows[lo:hi]`` and their weights, that of the cell first, and their number."""
+    centers, neighbors, steps, squares, reach, even = cells
+    for i in range(lo, hi):
+        cell, count = cell_of[i], 1
+        patches[i, 0], weights[i, 0] = cell, 1.0
+        for j in range(neighbors.shape[1]):
+            if reach[cell, j] < 0:
+                continue  # the list of neighbors is padded
+            share = squares[cell, j]
+            for k in range(rows.shape[1]):
+                share -= (rows[i, k] - centers[cell, k]) * (2 * steps[cell, j, k])
+            share = max(share / reach[cell, j], 0.0)
+            if share < 1:
+                patches[i, count] = neighbors[cell, j]
+                weights[i, count] = 1.0 if even else (1 - share) * (1 - share)
+                count += 1
+        counts[i] = count
+
+
+@kernel(f"void(int64[::1], int64[::1], int64[:, ::1], {_matrix}, int64, int64, int64[::1], int64[::1], float64[::1])")
+def join_entries(counts, ends, listed, listed_weights, lo, hi, points, patches, weights):  # type: ignore[no-untyped-def]
+    """Write the listed patches of the rows lo to hi as entries, those of row i before ``ends[i]``."""
+    for i in range(lo, hi):
+        for j in range(counts[i]):
+            m = ends[i] - counts[i] + j
+            points[m], patches[m], weights[m] = i, listed[i, j], listed_weights[i, j]
+
+
+@kernel(f"void({_matrix}, int64[::1], int64[::1], {_charts}, int64, int64, {_matrix})", error_model="numpy")
+def chart_entries(rows, points, patches, charts, lo, hi, f):  # type: ignore[no-untyped-def]
+    """Write the coordinates of the entries lo to hi of a membership in the charts of their patches."""
+    means, frames, cubes, bends, curved = charts
+    u = np.empty(f.shape[1])
+    for m in range(lo, hi):
+        i, patch = points[m], patches[m]
+        u[:] = 0.0
+        for k in range(rows.shape[1]):
+            y = rows[i, k] - means[patch, k]
+            for a in range(len(u)):
+                u[a] += y * frames[patch, k, a]
+        f[m] = u
+        for c in range(len(cubes) if curved[patch] else 0):
+            product = u[cubes[c, 0]] * u[cubes[c, 1]] * u[cubes[c, 2]]
+            for a in range(len(u)):
+                f[m, a] += product * bends[patch, c, a]
+
+
+@kernel(f"void({_entries}, {_matrix}, {_stack}, {_matrix}, int64, int64, {_matrix}, float64[::1])", error_model="numpy")
+def blend_entries(starts, patches, weights, f, turns, shifts, lo, hi, mean, disagreement):  # type: ignore[no-untyped-def]
+    """Write what `blend_images` does for the points lo to hi, whose entries are ``starts[i]`` to ``starts[i + 1]``."""
+    n_axes = shifts.shape[1]
+    own, moves = np.empty(n_axes), np.empty(n_axes)
+    for i in range(lo, hi):
+        total, spread = 0.0, 0.0
+        moves[:] = 0.0
+        for m in range(starts[i], starts[i + 1]):
+            total += weights[m]
+            for p in range(n_axes):
+                image = shifts[patches[m], p]
+                for a in range(f.shape[1]):
+                    image += f[m, a] * turns[patches[m], a, p]
+                if m == starts[i]:
+                    own[p] = image
+                moves[p] += weights[m] * (image - own[p])
+                spread += weights[m] * (image - own[p]) * (image - own[p])
+        square = spread / total
+        for p in range(n_axes):
+            mean[i, p] = own[p] + moves[p] / total
+            square -= moves[p] / total * (moves[p] / total)
+        disagreement[i] = np.sqrt(max(square, 0.0))
+
+
+LOWER, OUTSIDE = -3.0, -2.0
+"""In place of a change: the edge is listed at its lower end, or in no patch. A change is at least -1."""
+
+
+@kernel(
+    f"void(int64[::1], int64[::1], float64[::1], {_entries}, {_matrix}, int64, int64, float64[::1])",
+    error_model="numpy",
+)
+def edge_changes(indptr, indices, lengths, starts, patches, weights, f, lo, hi, changes):  # type: ignore[no-untyped-def]
+    """Write the relative change of every edge of the rows lo to hi in the heaviest patch that contains it.
+
+    The entries of point i in its patches are ``starts[i]`` to ``starts[i + 1]``, with coordinates f.
+    """
+    for i in range(lo, hi):
+        for e in range(indptr[i], indptr[i + 1]):
+            j, heaviest = indices[e], 0.0
+            changes[e] = OUTSIDE if i < j and lengths[e] > 0 else LOWER
+            if changes[e] == LOWER:
+                continue
+            for a in range(starts[i], starts[i + 1]):
+                for b in range(starts[j], starts[j + 1]):
+                    weight = weights[a] * weights[b]
+                    if patches[a] != patches[b] or weight < heaviest:
+                        continue
+                    square = 0.0
+                    for k in range(f.shape[1]):
+                        square += (f[a, k] - f[b, k]) * (f[a, k] - f[b, k])
+                    heaviest, changes[e] = weight, np.sqrt(square) / lengths[e] - 1

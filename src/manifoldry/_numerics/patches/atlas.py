@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +12,10 @@ import scipy.sparse as sp
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry._numerics.patches.charts import Charts, fit_charts
+from manifoldry._numerics.patches.charts import Charts, CurvedCharts, fit_charts
 from manifoldry._numerics.patches.cover import (
+    MIN_SHARED_ROWS,
+    CellSearch,
     Cover,
     ListedCover,
     Membership,
@@ -20,10 +23,10 @@ from manifoldry._numerics.patches.cover import (
     VoronoiCover,
     cells_around,
     expanded,
-    find_cells,
+    use_loops,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
-from manifoldry._numerics.patches.restarts import Trial
+from manifoldry._numerics.patches.restarts import Trial, edge_spans
 from manifoldry.graph._operations import components
 from manifoldry.graph._search import NeighborIndex
 
@@ -85,7 +88,7 @@ class Atlas:
         """Whether the patches have more dimensions than their charts."""
         return float(np.median(self.charts.residuals)) > MAX_SURFACE_RESIDUAL
 
-    @property
+    @cached_property
     def distortion(self) -> float:
         """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
         finite = self.distortions[np.isfinite(self.distortions)]
@@ -95,7 +98,7 @@ class Atlas:
         torn = max(0.0, 1 - len(intact) / len(finite) - IGNORED_TORN_SHARE)
         return float(np.sqrt((np.square(intact).mean() if len(intact) else 0.0) + torn))
 
-    @property
+    @cached_property
     def components(self) -> IntArray:
         """The component of each patch (c,) in the graph of well-conditioned overlaps."""
         sizes = self.charts.sizes
@@ -109,7 +112,7 @@ class Atlas:
         if not intact.any():
             return True
         distortions = self.distortions[intact]
-        spans = np.linalg.norm(Y[rows[up][intact]] - Y[graph.indices[up][intact]], axis=1) / graph.lengths[up][intact]
+        spans = edge_spans(graph, Y)[up][intact] / graph.lengths[up][intact]
         change = float(np.quantile(np.abs(spans / (1 + distortions) - 1), INCONSISTENT_QUANTILE))
         return change <= max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
 
@@ -180,7 +183,13 @@ def voronoi_atlas(
     X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
 ) -> Atlas:
     """Return the atlas of about ``n_cells`` patches around k-means centers, which differ in every ``trial``."""
-    cells, parts = find_cells(X, graph, n_cells, options.width, run, trial), components(graph)
+    return cell_atlas(CellSearch(X, graph, options.width, run, trial), n_cells, options)
+
+
+def cell_atlas(search: CellSearch, n_cells: int, options: ChartOptions) -> Atlas:
+    """Return the atlas of about ``n_cells`` cells of a search."""
+    X, graph, run = search.X, search.graph, search.run
+    cells, parts = search.cells(n_cells), search.connected
     atlas = _connected_atlas(X, graph, cells, len(parts), options, run)
     loose = loose_patches(atlas, cells.labels, parts)
     if loose.any():
@@ -239,7 +248,8 @@ def choose_atlas(
     """
     max_cells = max(1, len(X) // options.min_points)
     n_cells = min(round(trial.scale * MIN_PATCHES), max_cells)
-    best = voronoi_atlas(X, trial.graph, n_cells, options, run, trial.number)
+    search = CellSearch(X, trial.graph, options.width, run, trial.number)
+    best = cell_atlas(search, n_cells, options)
     history = [(best.charts.n_patches, best.distortion)]
     n_failed = 0
     while (
@@ -250,7 +260,7 @@ def choose_atlas(
         and run.step(n_cells, max_cells)
     ):
         n_cells *= 2
-        candidate = voronoi_atlas(X, trial.graph, n_cells, options, run, trial.number)
+        candidate = cell_atlas(search, n_cells, options)
         history.append((candidate.charts.n_patches, candidate.distortion))
         reduced = candidate.distortion <= MAX_DISTORTION_RATIO * best.distortion
         best, n_failed = (candidate, 0) if reduced else (best, n_failed + 1)
@@ -259,7 +269,8 @@ def choose_atlas(
 
 def build_atlas(X: FloatArray, graph: NeighborGraph, cover: Cover, options: ChartOptions, run: Run) -> Atlas:
     """Return the atlas of a given cover."""
-    members = cover.members(X, run)
+    cells = isinstance(cover, VoronoiCover) and use_loops(X)
+    members = cast(VoronoiCover, cover).sample_members(X, run) if cells else cover.members(X, run)
     charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
     return charted_atlas(X, graph, cover, members, charts, run)
 
@@ -268,9 +279,15 @@ def charted_atlas(
     X: FloatArray, graph: NeighborGraph, cover: Cover, members: Membership, charts: Charts, run: Run
 ) -> Atlas:
     """Return the atlas of given charts: coordinates in them, overlaps, and distortions of the edges."""
-    f = charts.coordinates(X, members, run)
+    curved = isinstance(charts, CurvedCharts) and use_loops(X)
+    f = (
+        cast(CurvedCharts, charts).sample_coordinates(X, members, run)
+        if curved
+        else charts.coordinates(X, members, run)
+    )
     overlaps = find_overlaps(members, f, cover.n_patches)
-    distortions = edge_distortions(graph, members, f, overlaps, cover.n_patches, run)
+    distorted = sample_distortions if use_loops(X) else edge_distortions
+    distortions = distorted(graph, members, f, overlaps, cover.n_patches, run)
     return Atlas(cover, members, charts, f, overlaps, distortions)
 
 
@@ -304,6 +321,28 @@ def edge_distortions(
     return np.concatenate(run.map(work, run.ranges(len(i), EDGES_AT_ONCE)) or [lengths])
 
 
+def sample_distortions(
+    graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int, run: Run
+) -> FloatArray:
+    """Return the same as `edge_distortions`, by compiled loops."""
+    from manifoldry._numerics.kernels.patch_rows import LOWER, OUTSIDE, edge_changes
+
+    indptr, indices = graph.indptr.astype(np.int64, copy=False), graph.indices.astype(np.int64, copy=False)
+    lengths, changes = graph.lengths.astype(np.float64, copy=False), np.empty(graph.n_edges)
+    entries = members.starts, members.patches, members.weights, f
+    run.map(
+        lambda lo, hi: edge_changes(indptr, indices, lengths, *entries, lo, hi, changes),
+        run.shares(graph.n_points, MIN_SHARED_ROWS),
+    )
+    outside = np.flatnonzero(changes == OUTSIDE)
+    if len(outside):
+        heaviest = members.heaviest()
+        a, b = heaviest[np.searchsorted(indptr, outside, side="right") - 1], heaviest[indices[outside]]
+        shared = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
+        changes[outside] = np.where(shared, np.nan, 1.0)
+    return changes[changes != LOWER]
+
+
 @dataclass(frozen=True)
 class _EntryKeys:
     """The entries of a membership by point and patch: sorted keys, their entries, and where each point's begin."""
@@ -318,8 +357,7 @@ class _EntryKeys:
     def of(cls, members: Membership, n_patches: int) -> _EntryKeys:
         keys = members.points.astype(np.int64) * n_patches + members.patches
         order = np.argsort(keys, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(members.points, minlength=members.n_points))])
-        return cls(members.patches, n_patches, keys[order], order, starts)
+        return cls(members.patches, n_patches, keys[order], order, members.starts)
 
     def edges_inside(self, i: IntArray, j: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Return all (edge, entry of i, entry of j) with both ends of the edge in the same patch, edge by edge."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations_with_replacement, permutations
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,7 +15,12 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.extension.local import LocalInverse, LocalReconstruction, forward
 from manifoldry._numerics.geometry.principal import n_principal, principal_directions
-from manifoldry._numerics.patches.cover import MAX_CACHED_ENTRIES, Membership, entries_by_patch
+from manifoldry._numerics.patches.cover import (
+    MAX_CACHED_ENTRIES,
+    MIN_SHARED_ROWS,
+    Membership,
+    entries_by_patch,
+)
 from manifoldry._numerics.scaling import classical_scaling
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import bridge, symmetrize
@@ -98,6 +104,31 @@ class CurvedCharts:
     def arc_tensors(self) -> FloatArray:
         """The tensors G of the arc-length correction, shape (c, r, r, r, r)."""
         return np.einsum("ckld,cmnd->cklmn", self.second_forms, self.second_forms)
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """The charts as compiled loops read them: means, frames, cubic terms, which are curved.
+
+        The terms are the products of three coordinates, by the numbers of these (t, 3), and their factors (c, t, r).
+        """
+        cubes = np.array(list(combinations_with_replacement(range(self.width), 3)), dtype=np.int32)
+        sixth = self.arc_tensors / 6
+        bends = np.zeros((self.n_patches, len(cubes), self.width))
+        for number, cube in enumerate(cubes):
+            for order in set(permutations(cube.tolist())):
+                bends[:, number] += sixth[(slice(None), slice(None), *order)]
+        return self.means, self.frames, cubes, bends, self.curved
+
+    def sample_coordinates(self, X: FloatArray, members: Membership, run: Run) -> FloatArray:
+        """Return the coordinates of the entries of a large sample, by compiled loops."""
+        from manifoldry._numerics.kernels.patch_rows import chart_entries
+
+        coordinates, tables = np.empty((len(members.points), self.width)), self.tables
+        run.map(
+            lambda lo, hi: chart_entries(X, members.points, members.patches, tables, lo, hi, coordinates),
+            run.shares(len(coordinates), MIN_SHARED_ROWS),
+        )
+        return coordinates
 
     def coordinates(self, X: Array, members: Membership, run: Run) -> FloatArray:
         """Return the coordinates of every entry of a membership, shape (M, r)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ from scipy.spatial import cKDTree
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES
-from manifoldry.graph._operations import label_components, local_scale
+from manifoldry.graph._operations import components, label_components, local_scale
 from manifoldry.graph._search import NeighborIndex
 
 MAX_STEP_COLUMNS = 8
 """Columns up to which distances to other centers follow from the steps to these; beyond, products give them."""
 MIN_TREE_CENTERS = 300  # centers of few columns from which a k-d tree is faster than the distances to all of them
+MAX_SWEPT_CENTERS = 4_000  # the same for compiled loops
+MIN_COMPILED_POINTS = 20_000
+"""Fewest points of a sample for compiled loops: they save some tenths of a second a fit, and take as long to load."""
+MIN_SHARED_ROWS = 1_024  # fewest rows per task of compiled loops, some tens of microseconds
 MAX_CACHED_ENTRIES = 65_536  # distances computed at a time, which the cache of a core holds
 
 
@@ -53,10 +58,16 @@ class Membership:
         points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
+    @property
+    def starts(self) -> IntArray:
+        """Where the entries of each point begin, and the number of all, shape (n + 1,)."""
+        return np.concatenate([[0], np.cumsum(np.bincount(self.points, minlength=self.n_points))])
+
     def heaviest(self) -> IntArray:
         """Return the patch of largest weight of each point."""
-        order = np.lexsort((-self.weights, self.points))
-        return self.patches[order[np.concatenate([[True], np.diff(self.points[order]) > 0])]]
+        largest = np.maximum.reduceat(self.weights, self.starts[:-1])
+        first = np.flatnonzero(self.weights == largest[self.points])
+        return self.patches[first[np.diff(self.points[first], prepend=-1) > 0]]
 
     def mean_number(self) -> float:
         """Return the mean number of patches of a point, as the exponential of the entropy of its weights."""
@@ -74,9 +85,14 @@ class Membership:
         return Membership(renumbered, owners, self.weights[mask], len(points)), points, mask
 
 
+def by_number(numbers: IntArray, count: int) -> IntArray:
+    """Return the order of numbers below ``count``, equal ones as they come."""
+    return np.argsort(numbers.astype(np.min_scalar_type(count)), kind="stable")  # short integers are counted
+
+
 def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
     """Return every patch that occurs in ``patches``, with the indices where it does."""
-    order = np.argsort(patches, kind="stable")
+    order = by_number(patches, n_patches)
     entries = np.split(order, np.cumsum(np.bincount(patches, minlength=n_patches))[:-1])
     return [(patch, indices) for patch, indices in enumerate(entries) if len(indices)]
 
@@ -122,6 +138,28 @@ class VoronoiCover:
         count = (self.neighbors != np.arange(self.n_patches)[:, None]).sum(axis=1)
         mean = squares.sum(axis=1) / np.maximum(count, 1)
         return self.overlap * np.where(mean > 0, mean, 1.0)
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """The cells as compiled loops read them: centers, neighbors, steps to these, their squares, reach, ``even``."""
+        steps = self.centers[self.neighbors] - self.centers[:, None]
+        padding = self.neighbors == np.arange(self.n_patches)[:, None]
+        reach = np.where(padding, -np.inf, self.reach[self.neighbors])
+        return self.centers, self.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, self.even
+
+    def sample_members(self, X: FloatArray, run: Run) -> Membership:
+        """Return the patches of the rows of a large sample, by compiled loops."""
+        from manifoldry._numerics.kernels.patch_rows import join_entries, list_patches
+
+        n, tables, tasks = len(X), self.tables, run.shares(len(X), MIN_SHARED_ROWS)
+        labels = nearest_center(X, self.centers, run, compiled=True)
+        listed = np.empty((n, self.neighbors.shape[1] + 1), dtype=np.int64)
+        counts, weights = np.empty(n, dtype=np.int64), np.empty(listed.shape)
+        run.map(lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, listed, weights), tasks)
+        ends = np.cumsum(counts)
+        (points, patches), joined = np.empty((2, ends[-1]), dtype=np.int64), np.empty(ends[-1])
+        run.map(lambda lo, hi: join_entries(counts, ends, listed, weights, lo, hi, points, patches, joined), tasks)
+        return Membership(points, patches, joined, n)
 
     def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the nearest center of each row, and how much larger squared distances to its neighbors are."""
@@ -187,6 +225,8 @@ def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array
 
 
 MAX_LLOYD_STEPS = 20
+MIN_BLOCK_ROWS, MAX_BLOCKS = 512, 64
+"""Least size and largest number of the blocks of rows in which compiled k-means sums: some tens of microseconds."""
 MAX_SPLITS = 10
 MAX_KMEANSPP_COST = 2_000_000_000
 """Points times columns times cells up to which k-means++ chooses the first centers; beyond, they are random."""
@@ -205,36 +245,93 @@ class VoronoiCells:
     borders: IntArray
 
 
-def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
-    """Return about ``n_cells`` cells of the sample X, each connected on its graph; every ``trial`` starts differently.
+@dataclass(frozen=True)
+class CellSearch:
+    """The search for cells of a sample X, each connected on its graph, and what it needs for any number of cells.
 
-    Points are weighted by their local volume in that ``dimension``, so that cells have similar sizes. k-means ignores
-    the manifold: a cell with two sheets of a roll is divided.
+    Points are weighted by their local volume in that ``dimension``, so that cells have similar sizes. Every ``trial``
+    starts differently.
     """
-    volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
-    centers = _lloyd(X, volume, n_cells, run, trial)
-    for _ in range(MAX_SPLITS):
-        labels = nearest_center(X, centers, run)
-        parts, _ = label_components(labels, graph)
-        sizes = np.bincount(parts)
-        large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
-        if large.sum() <= len(centers):
-            centers, labels = _without_empty(centers, labels)
-            return VoronoiCells(centers, labels, _borders(parts, labels, graph, len(centers)))
-        new_labels = np.cumsum(large) - 1
-        mask = large[parts]
-        centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), volume[mask])
-    return cells_around(X, graph, centers, run)
+
+    X: Array
+    graph: NeighborGraph
+    dimension: int
+    run: Run
+    trial: int = 0
+
+    @cached_property
+    def volume(self) -> FloatArray:
+        """The weight of each point."""
+        return local_scale(self.graph) ** min(self.dimension, MAX_VOLUME_POWER)
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The points by distance from the mean, so that the order of the rows and rotations do not matter."""
+        offsets = self.X - self.X.mean(axis=0)
+        return np.argsort(np.einsum("ij,ij->i", offsets, offsets), kind="stable")
+
+    @cached_property
+    def connected(self) -> list[IntArray]:
+        """The connected components of the graph."""
+        return components(self.graph)
+
+    def cells(self, n_cells: int) -> VoronoiCells:
+        """Return about ``n_cells`` cells. k-means ignores the manifold: a cell with two sheets of a roll is divided."""
+        X, graph = self.X, self.graph
+        centers = self._centers(n_cells)
+        for _ in range(MAX_SPLITS):
+            labels = nearest_center(X, centers, self.run, compiled=use_loops(X))
+            parts, owners = label_components(labels, graph, self.run)
+            sizes = np.bincount(parts)
+            large = sizes >= max(2, MIN_COMPONENT_SHARE * len(X) / len(centers))
+            if large.sum() <= len(centers):
+                n_before = len(centers)
+                centers, labels = _without_empty(centers, labels)
+                divided = (parts, owners) if len(centers) == n_before else None
+                return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers), divided))
+            new_labels = np.cumsum(large) - 1
+            mask = large[parts]
+            centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), self.volume[mask])
+        return cells_around(X, graph, centers, self.run)
+
+    def _centers(self, n_cells: int) -> FloatArray:
+        """Return k-means centers."""
+        if n_cells == 1:
+            return self.X.mean(axis=0, keepdims=True)
+        # The word seeds the draws; another spelling would change results.
+        rng = self.run.rng(f"patch centers {self.trial}") if self.trial else self.run.rng("patch centres")
+        kmeans = _swept_kmeans if use_loops(self.X) and n_cells <= MAX_SWEPT_CENTERS else _kmeans
+        return kmeans(self, n_cells, rng)
+
+
+def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
+    """Return about ``n_cells`` cells of the sample X, each connected on its graph; see `CellSearch`."""
+    return CellSearch(X, graph, dimension, run, trial).cells(n_cells)
 
 
 def cells_around(X: Array, graph: NeighborGraph, centers: FloatArray, run: Run) -> VoronoiCells:
     """Return the cells of the nearest centers, without empty ones."""
-    centers, labels = _without_empty(centers, nearest_center(X, centers, run))
+    centers, labels = _without_empty(centers, nearest_center(X, centers, run, compiled=use_loops(X)))
     return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
 
 
-def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
+def use_loops(X: Array) -> bool:
+    """Return whether a sample is large enough for compiled loops; rows of many columns are left to BLAS."""
+    return len(X) >= MIN_COMPILED_POINTS and X.shape[1] <= MAX_STEP_COLUMNS
+
+
+def nearest_center(X: Array, centers: FloatArray, run: Run, *, compiled: bool = False) -> IntArray:
     """Return the index of the center nearest to each row."""
+    if compiled and len(centers) <= MAX_SWEPT_CENTERS:
+        from manifoldry._numerics.kernels.kmeans import assign_and_sum
+
+        labels, unweighted = np.empty(len(X), dtype=np.int64), (np.empty(0), np.empty((0, 0)))
+        rows, weights, sums = np.ascontiguousarray(X, dtype=np.float64), *unweighted
+        run.map(
+            lambda lo, hi: assign_and_sum(rows, weights, centers, lo, hi, labels, sums),
+            run.shares(len(X), MIN_SHARED_ROWS),
+        )
+        return labels
     n_rows = max(1, MAX_CACHED_ENTRIES // len(centers))
     grain = max(n_rows, MAX_STACK_ENTRIES // len(centers))
     if len(centers) >= MIN_TREE_CENTERS and X.shape[1] <= MAX_STEP_COLUMNS:
@@ -251,18 +348,13 @@ def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
     return np.concatenate(run.map(work, run.ranges(len(X), grain), blas=True))
 
 
-def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> FloatArray:
-    """Return k-means centers by Lloyd's iteration."""
-    if n_cells == 1:
-        return X.mean(axis=0, keepdims=True)
-    # The word seeds the draws; another spelling would change results.
-    rng = run.rng(f"patch centers {trial}") if trial else run.rng("patch centres")
-    # Sorted by distance from the mean, so that the order of the rows and rotations do not matter.
-    order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
+def _kmeans(search: CellSearch, n_cells: int, rng: np.random.Generator) -> FloatArray:
+    """Return centers by k-means++ and Lloyd's iteration."""
+    X, order, run = search.X, search.order, search.run
     if X.size * n_cells <= MAX_KMEANSPP_COST:
         from sklearn.cluster import kmeans_plusplus
 
-        seed, weights = int(rng.integers(2**31)), volume[order]
+        seed, weights = int(rng.integers(2**31)), search.volume[order]
         with one_blas_thread():
             centers, _ = kmeans_plusplus(X[order], n_cells, sample_weight=weights, random_state=seed)
     else:
@@ -273,7 +365,22 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
         if np.array_equal(nearest, labels):
             break
         centers, labels = _without_empty(centers, nearest)
-        centers = _group_means(X, labels, len(centers), volume)
+        centers = _group_means(X, labels, len(centers), search.volume)
+    return centers
+
+
+def _swept_kmeans(search: CellSearch, n_cells: int, rng: np.random.Generator) -> FloatArray:
+    """Return the same of a large sample, by a team of threads in compiled loops."""
+    from manifoldry._numerics.kernels.kmeans import lloyd, seed
+
+    X, weights, (n, d) = search.X, search.volume[search.order], search.X.shape
+    size, n_trials = max(MIN_BLOCK_ROWS, -(-n // MAX_BLOCKS)), 2 + int(np.log(n_cells))
+    sums, nearest, centers = np.add.reduceat(weights, np.arange(0, n, size)), np.ones(n), np.empty((n_cells, d))
+    work = nearest, sums, np.empty((len(sums), n_trials)), np.empty(n_trials, dtype=np.int64)
+    columns, draws = np.ascontiguousarray(X[search.order].T), rng.random((n_cells, n_trials))
+    search.run.team(seed, columns, weights, draws, size, *work, centers)
+    labels, moments = np.empty(n, dtype=np.int64), np.empty((len(sums), n_cells, d + 2))
+    search.run.team(lloyd, X, search.volume, centers, size, MAX_LLOYD_STEPS, labels, moments)
     return centers
 
 
@@ -288,20 +395,22 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
     return (centers, labels) if used.all() else (centers[used], (np.cumsum(used) - 1)[labels])
 
 
-def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
-    """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
-    return _borders(label_components(labels, graph)[0], labels, graph, n_cells)
+def cell_borders(
+    labels: IntArray, graph: NeighborGraph, n_cells: int, divided: tuple[IntArray, IntArray] | None = None
+) -> IntArray:
+    """Return the cells whose largest components are joined by an edge of the graph, as padded lists.
 
-
-def _borders(parts: IntArray, labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
-    sizes = np.bincount(parts)
-    order = np.lexsort((sizes[parts], labels))
-    last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)
-    main = np.zeros(len(sizes), dtype=bool)
-    main[parts[order[last]]] = True
-    rows = graph.rows()
-    crossing = main[parts[rows]] & main[parts[graph.indices]] & (labels[rows] != labels[graph.indices])
-    a, b = labels[rows[crossing]], labels[graph.indices[crossing]]
+    ``divided`` holds the components of the points within their cells, and the cell of each.
+    """
+    parts, owners = divided or label_components(labels, graph)
+    order = np.lexsort((np.bincount(parts), owners))
+    last = np.append(np.flatnonzero(np.diff(owners[order])), len(order) - 1)
+    main = np.zeros(len(order), dtype=bool)
+    main[order[last]] = True
+    ends = np.where(main[parts], labels, -1)  # -1 outside the largest component of each cell
+    a, b = np.repeat(ends, graph.degrees), ends[graph.indices]
+    crossing = np.flatnonzero((a != b) & (a >= 0) & (b >= 0))
+    a, b = a[crossing], b[crossing]
     adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
     return padded_lists(adjacency)
 

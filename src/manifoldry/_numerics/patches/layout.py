@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations_with_replacement, permutations
 from typing import Any, cast
 
 import numpy as np
@@ -21,9 +20,12 @@ from manifoldry._numerics.patches.atlas import MIN_PATCHES, Atlas, ChartOptions,
 from manifoldry._numerics.patches.charts import Charts, CurvedCharts
 from manifoldry._numerics.patches.cover import (
     MAX_STEP_COLUMNS,
+    MIN_COMPILED_POINTS,
+    MIN_SHARED_ROWS,
     Cover,
     Membership,
     VoronoiCover,
+    by_number,
     nearest_center,
     padded_lists,
 )
@@ -53,10 +55,34 @@ class UnfoldedPatches:
     disagreement: FloatArray  # root mean square distance (n,) of a point's images from their mean
 
 
-def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> UnfoldedPatches:
+def blended_entries(
+    members: Membership,
+    f: FloatArray,
+    stitched: AlignedPatches,
+    run: Run,  # noqa: ARG001
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean image of each point, and the root mean square distance of its images from it."""
+    return blend(members, stitched.images(members.patches, f))
+
+
+def sample_blend(
+    members: Membership, f: FloatArray, stitched: AlignedPatches, run: Run
+) -> tuple[FloatArray, FloatArray]:
+    """Return the same for a large sample, by compiled loops."""
+    from manifoldry._numerics.kernels.patch_rows import blend_entries
+
+    n, turns = members.n_points, np.ascontiguousarray(stitched.frames[:, : f.shape[1]])
+    entries = members.starts, members.patches, members.weights, np.ascontiguousarray(f), turns, stitched.shifts
+    mean, disagreement = np.empty((n, stitched.shifts.shape[1])), np.empty(n)
+    run.map(lambda lo, hi: blend_entries(*entries, lo, hi, mean, disagreement), run.shares(n, MIN_SHARED_ROWS))
+    return mean, disagreement
+
+
+def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int, run: Run) -> UnfoldedPatches:
     """Average the images of each point and rotate every component to its principal axes (5.14)."""
     members, entries = at_home(members, stitched)
-    wide, disagreement = blend(members, stitched.images(members.patches, f[entries]))
+    blended = sample_blend if members.n_points >= MIN_COMPILED_POINTS else blended_entries
+    wide, disagreement = blended(members, f[entries], stitched, run)
     component = np.zeros(members.n_points, dtype=np.int64)
     component[members.points] = stitched.components[members.patches]
     frames, shifts = stitched.frames.copy(), stitched.shifts.copy()
@@ -206,7 +232,7 @@ def lay_out(
     active = overlaps.active(sizes)
     stitched = stitch(overlaps[active], sizes, run, max_rank, start)
     with run.stage("unfolding"):
-        unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components)
+        unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components, run)
     return PatchLayout(atlas, overlaps, overlaps.well_conditioned(sizes), active, unfolded)
 
 
@@ -271,14 +297,9 @@ class PatchLoops:
         lists = np.column_stack([np.arange(c), cover.neighbors])
         one, other = lists[:, :, None], lists[:, None, :]
         keys, pairs = np.unique(np.minimum(one, other) * c + np.maximum(one, other), return_inverse=True)
-        steps = cover.centers[cover.neighbors] - cover.centers[:, None]
-        padding = cover.neighbors == np.arange(c)[:, None]
-        reach = np.where(padding, -np.inf, cover.reach[cover.neighbors])
-        cells = (cover.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, cover.even)
-        maps = (charts.means, charts.frames, *_cubic_terms(charts), charts.curved)
         shape = (c, lists.shape[1], lists.shape[1])
         pairs = pairs.reshape(shape).astype(np.int32)
-        return cls(cover.centers, ((cover.centers, *cells), maps), pairs, keys, charts.width)
+        return cls(cover.centers, (cover.tables, charts.tables), pairs, keys, charts.width)
 
     def overlaps(self, rows: FloatArray, cells: IntArray) -> Overlaps:
         """Return all pairs of patches that share some of the rows."""
@@ -306,21 +327,7 @@ class PatchLoops:
     def _by_cell(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """Return the rows in the order of their cells, and where those of each cell begin."""
         c = len(self.centers)
-        # numpy sorts short integers by counting.
-        order = np.argsort(cells.astype(np.min_scalar_type(c)), kind="stable")
-        return order, np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
-
-
-def _cubic_terms(charts: CurvedCharts) -> tuple[IntArray, FloatArray]:
-    """Return the products of three coordinates, by the numbers of these (t, 3), and their coefficients (c, t, r)."""
-    width = charts.width
-    terms = np.array(list(combinations_with_replacement(range(width), 3)), dtype=np.int32)
-    sixth = charts.arc_tensors / 6
-    bends = np.zeros((charts.n_patches, len(terms), width))
-    for number, term in enumerate(terms):
-        for order in set(permutations(term.tolist())):
-            bends[:, number] += sixth[(slice(None), slice(None), *order)]
-    return terms, bends
+        return by_number(cells, c), np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=c))])
 
 
 PlaceRows = Callable[[Stitched], tuple[FloatArray, FloatArray]]
@@ -355,7 +362,7 @@ class ChunkOverlaps:
         rows = dense(rows) - self.origin
         if self.compiled:
             rows = np.ascontiguousarray(rows, dtype=np.float64)
-            cells = nearest_center(rows, self.loops.centers, run)
+            cells = nearest_center(rows, self.loops.centers, run, compiled=True)
             return partial(self.loops.blend, rows, cells), self.loops.overlaps(rows, cells)
         members = self.cover.members(rows, run)
         f = self.charts.coordinates(rows, members, run)
@@ -381,8 +388,16 @@ def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[
     return [place for place, _ in blocks], total.total()
 
 
-def map_charted_points(charted: list[PlaceRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
-    """Return the coordinates (n, r) of charted points, and the disagreement (n,) of their images."""
-    placed = run.map(lambda place: place(stitched), [(place,) for place in charted])
-    coordinates, disagreement = zip(*placed, strict=True)
-    return np.concatenate(coordinates), np.concatenate(disagreement)
+def map_charted_points(
+    charted: list[PlaceRows], shape: tuple[int, int], stitched: Stitched, run: Run
+) -> tuple[FloatArray, FloatArray]:
+    """Return the coordinates (n, r) of the charted points of a table of this shape, and their disagreement (n,)."""
+    n, n_columns = shape
+    coordinates, disagreement = np.empty((n, stitched.shifts.shape[1])), np.empty(n)
+
+    def write(place: PlaceRows, lo: int, hi: int) -> None:
+        coordinates[lo:hi], disagreement[lo:hi] = place(stitched)
+
+    ranges = run.ranges(n, rows_per_chunk(n_columns))
+    run.map(write, [(place, lo, hi) for place, (lo, hi) in zip(charted, ranges, strict=True)])
+    return coordinates, disagreement

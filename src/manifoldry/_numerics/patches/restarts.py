@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 
 from manifoldry._core.csgraph import connected_components
 from manifoldry._core.run import Run
@@ -34,6 +34,7 @@ MAX_EDGE_STRETCH = 2.0
 N_THINNED_NEIGHBORS = 4
 """Neighbors in the thinned graph: short circuits among the nearest three are rare, even on small rolls."""
 N_INCONSISTENCY_POINTS = 1000  # points whose pairwise distances are compared
+PAIR_ROWS = 50  # of them at a time
 SCALES = (1.0, 0.8, 1.25, 0.65, 1.5)  # numbers of patches of the restarts, relative to the first fit
 SCORE_DIGITS = 6  # decimals of stored scores: differences below some thousandths do not matter
 T = TypeVar("T")
@@ -92,8 +93,8 @@ def best_restart(  # noqa: PLR0913 -- two questions about a layout
 
     def evaluated(layout: T, trial_graph: NeighborGraph) -> SelectedLayout[T]:
         Y = coordinates(layout)
-        agreed, compression = agrees(layout, trial_graph), measure.compression(Y)
-        return SelectedLayout(layout, trial_graph, measure(Y), agreed=agreed, compression=compression)
+        score, compression = measure.both(Y)
+        return SelectedLayout(layout, trial_graph, score, agreed=agrees(layout, trial_graph), compression=compression)
 
     original = best = evaluated(first, graph)
     scores = [best.score]
@@ -136,10 +137,17 @@ def reconnected(graph: NeighborGraph, mask: Array) -> NeighborGraph:
     return graph.with_edges_where(mask | (labels[graph.rows()] != labels[graph.indices]))
 
 
+def edge_spans(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
+    """Return every edge's length in Y."""
+    squares = np.zeros(graph.n_edges)
+    for column in np.ascontiguousarray(Y.T):  # along the rows of a narrow array it takes far longer
+        squares += np.square(np.repeat(column, graph.degrees) - column[graph.indices])
+    return np.sqrt(squares)
+
+
 def edge_ratios(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
     """Return every edge's length in Y over its own, 1 for edges between coincident points."""
-    spans = np.linalg.norm(Y[graph.rows()] - Y[graph.indices], axis=1)
-    return np.divide(spans, graph.lengths, out=np.ones_like(spans), where=graph.lengths > 0)
+    return np.divide(edge_spans(graph, Y), graph.lengths, out=np.ones(graph.n_edges), where=graph.lengths > 0)
 
 
 @dataclass(frozen=True)
@@ -154,34 +162,52 @@ class InconsistencyScore:
     """
 
     points: IntArray
-    distances: FloatArray  # of the pairs of these points, condensed; infinite where they do not count
+    blocks: list[tuple[int, int]]  # of these points
+    distances: list[FloatArray]  # of each block to the points from its first on; NaN where they do not count
     graph: NeighborGraph
+    run: Run
 
     @classmethod
     def of(cls, X: Array, graph: NeighborGraph, run: Run) -> InconsistencyScore:
         """Measure at random points, or all."""
         points = np.sort(run.rng("contradictions").permutation(len(X))[:N_INCONSISTENCY_POINTS])
         _, labels = connected_components(graph.to_sparse(), directed=False)
-        distances = pdist(np.asarray(X[points], dtype=float))
-        separate = pdist(labels[points, None].astype(float)) > 0
-        return cls(points, np.where(separate | (distances == 0), np.nan, distances), graph)
+        rows, parts, blocks = np.asarray(X[points], dtype=float), labels[points], run.ranges(len(points), PAIR_ROWS)
+
+        def counted(lo: int, hi: int) -> FloatArray:
+            distances = cdist(rows[lo:hi], rows[lo:])
+            distances[np.tril_indices(hi - lo, 0, len(rows) - lo)] = np.nan
+            distances[(distances == 0) | (parts[lo:hi, None] != parts[lo:])] = np.nan
+            return distances
+
+        return cls(points, blocks, run.map(counted, blocks), graph, run)
 
     def __call__(self, Y: FloatArray) -> float:
         """Return the inconsistency of the layout Y of all points."""
-        valid = np.isfinite(self.distances)
-        shrunk = np.maximum(0.0, 1 - pdist(Y[self.points])[valid] / self.distances[valid])
-        stretched = np.clip(edge_ratios(self.graph, Y) - 1, 0.0, 1.0)
-        return sum(float(part.mean()) for part in (shrunk, stretched) if len(part))
+        return self.both(Y)[0]
 
     def compression(self, Y: FloatArray) -> float:
         r"""Return by how much pairs are closer together in Y than in the data: a lower bound of the rigid error.
 
         .. math:: \Bigl(\sum_{i<j} \max(0, |x_i - x_j| - |y_i - y_j|)^2 \Big/ \sum_{i<j} |y_i - y_j|^2\Bigr)^{1/2}
         """
-        valid = np.isfinite(self.distances)
-        spans = pdist(Y[self.points])[valid]
-        total = float(np.square(spans).sum())
-        return float(np.sqrt(np.square(np.maximum(0.0, self.distances[valid] - spans)).sum() / total)) if total else 0.0
+        return self.both(Y)[1]
+
+    def both(self, Y: FloatArray) -> tuple[float, float]:
+        """Return the inconsistency and the compression of a layout."""
+        rows = Y[self.points]
+
+        def of_block(lo: int, hi: int, distances: FloatArray) -> tuple[int, float, float, float]:
+            spans = np.where(np.isnan(distances), np.nan, cdist(rows[lo:hi], rows[lo:]))
+            short = np.fmax(distances - spans, 0.0)  # zero for NaN
+            shrunk, shortfall = np.nansum(short / distances), np.square(short).sum()
+            return int(np.isfinite(spans).sum()), float(shrunk), float(shortfall), float(np.nansum(np.square(spans)))
+
+        blocks = [(lo, hi, distances) for (lo, hi), distances in zip(self.blocks, self.distances, strict=True)]
+        count, shrunk, shortfall, total = np.array(self.run.map(of_block, blocks)).sum(axis=0).tolist()
+        stretched = np.clip(edge_ratios(self.graph, Y) - 1, 0.0, 1.0)
+        inconsistency = shrunk / max(count, 1) + (float(stretched.mean()) if len(stretched) else 0.0)
+        return inconsistency, float(np.sqrt(shortfall / total)) if total else 0.0
 
 
 def shrinkage(X: Array, Y: FloatArray, run: Run) -> float:

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from scipy.sparse import issparse, vstack
 
+from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 
-KEYS_AT_ONCE = 2**20
+KEYS_AT_ONCE = 2**16
 
 
-def drawn_rows(n: int, size: int, rng: np.random.Generator) -> IntArray:
+def drawn_rows(n: int, size: int, rng: np.random.Generator, run: Run | None = None) -> IntArray:
     """Return the indices of ``size`` of n rows, ascending; all if there are not more."""
-    drawn = KeyedRows(size)
-    for lo in range(0, n, KEYS_AT_ONCE):
-        drawn.add(rng.random(min(KEYS_AT_ONCE, n - lo)))
+    drawn, run = KeyedRows(size), run or Run(0, 1)
+
+    def low_keys(lo: int, hi: int, limit: float) -> tuple[FloatArray, IntArray]:
+        stream = copy.deepcopy(rng)
+        skip_keys(stream, lo)
+        keys = stream.random(hi - lo)
+        low = np.flatnonzero(keys <= limit)
+        return keys[low], lo + low
+
+    # Fewer than the size are below the first limit once in a billion times.
+    for limit in ((size + 6 * np.sqrt(size)) / max(n, 1), 1.0):
+        tasks = [(*rows, limit) for rows in run.ranges(n, KEYS_AT_ONCE)] or [(0, 0, limit)]
+        parts = run.map(low_keys, tasks)
+        drawn.restore(n, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+        if len(drawn.numbers) == min(n, size):
+            break
+    skip_keys(rng, n)
     return drawn.numbers
 
 
 def skip_keys(rng: np.random.Generator, n: int) -> None:
     """Advance the generator past the keys of the first n rows, whose sample is known."""
-    for lo in range(0, n, KEYS_AT_ONCE):
-        rng.random(min(KEYS_AT_ONCE, n - lo))
+    cast(np.random.PCG64, rng.bit_generator).advance(n)
 
 
 # The key of row i is the i-th number of a random stream. So an array, a stream that is read once, and chunks that

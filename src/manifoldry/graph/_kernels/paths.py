@@ -218,3 +218,34 @@ def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
                 last += 1
         run += 1
     return order
+
+
+@kernel(f"void({_graph}, int64[::1], int64[::1], {_graph}, int64, int64)")
+def renumber_rows(indptr, indices, lengths, points, places, new_indptr, new_indices, new_lengths, lo, hi):  # type: ignore[no-untyped-def]
+    """Write the rows lo to hi of the graph in which ``points[v]`` has the number v; ``places`` are the numbers."""
+    for v in range(lo, hi):
+        shift = indptr[points[v]] - new_indptr[v]
+        for e in range(new_indptr[v], new_indptr[v + 1]):
+            new_indices[e], new_lengths[e] = places[indices[e + shift]], lengths[e + shift]
+
+
+@kernel("void(int64[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
+def label_parts(indptr, indices, labels, lo, hi, first):  # type: ignore[no-untyped-def]
+    """Write for each point of the labels lo to hi the first point of its connected component within its label.
+
+    ``first`` is -1 before.
+    """
+    waiting = np.empty(len(labels), np.int64)
+    for start in range(len(labels)):
+        label = labels[start]
+        if label < lo or label >= hi or first[start] >= 0:
+            continue
+        first[start], waiting[0], left = start, start, 1
+        while left > 0:
+            left -= 1
+            u = waiting[left]
+            for e in range(indptr[u], indptr[u + 1]):
+                v = indices[e]
+                if labels[v] == label and first[v] < 0:
+                    first[v], waiting[left] = start, v
+                    left += 1

@@ -20,10 +20,16 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
 from manifoldry._numerics.geometry.principal import leading_scores
-from manifoldry._numerics.geometry.scales import column_labels, crowding, dominated_axes
+from manifoldry._numerics.geometry.scales import (
+    AxisMoments,
+    axis_moments,
+    column_labels,
+    crowding,
+    dominated_axes,
+)
 from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of
 from manifoldry.graph._operations import distinct_rows
-from manifoldry.graph._pairwise import distance_rows, distances_without_self, nearest, row_map
+from manifoldry.graph._pairwise import DistanceRows, distance_rows, distances_without_self, nearest, row_map
 
 if TYPE_CHECKING:
     from manifoldry._numerics.elbow import Suggestion
@@ -34,6 +40,7 @@ MIN_CHECKED_POINTS = 30  # Least number of points of which anything is said: few
 MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
+COMPARED_ROWS = 32  # rows that one task compares
 MAX_POPULATION_ENTRIES = 10_000_000  # maximum number of entries (rows times columns) of the compared population: 80 MB
 N_COMPARED_NEIGHBORS = 15
 """Number of neighbors compared, as in `metrics.score`; of few points a tenth, as more are no neighborhood."""
@@ -71,14 +78,12 @@ class LayoutReport:
 
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
     """Return what is wrong with a layout of ``X`` that an estimator, of any library, was fitted to."""
-    finite = np.isfinite(Y)
+    finite, check_of = np.isfinite(Y), LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
     # numpy is slow along the rows of a narrow array, so they are looked at only if some number is not finite.
-    embedded = np.arange(len(Y)) if finite.all() else np.flatnonzero(finite.all(axis=1))
-    if len(embedded) < MIN_CHECKED_POINTS:
+    if not finite.all():  # components of the graph that were left out
+        check_of = check_of.at(np.flatnonzero(finite.all(axis=1)))
+    if len(check_of.Y) < MIN_CHECKED_POINTS:
         return LayoutReport()
-    check_of = LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
-    if len(embedded) < len(Y):  # components of the graph that were left out
-        check_of = check_of.at(embedded)
     return check_of.report()
 
 
@@ -129,20 +134,21 @@ class LayoutCheck:
         plotted = self.Y[:, : 3 if self.Y.shape[1] == 3 else 2]
         compared = self.compare_neighbors()
         random, lost = ((), ()) if compared is None else (self._at_random(compared), self._worse_than_pca(compared))
-        axes = dominated_axes(plotted)
+        axes = axis_moments(plotted, self.run)
+        dominated = dominated_axes(plotted, axes, MAX_DOMINATED_SHARE)
         # Directions of independent sources or of projection pursuit are those in which few points stand out.
         drawn = self.for_pictures or self.linear
-        far = [each for each in axes if each.share > MAX_DOMINATED_SHARE]
+        far = [each for each in dominated if each.share > MAX_DOMINATED_SHARE]
         limit = TOO_DOMINATED_SHARE if drawn else np.inf
-        crowded, share = self._crowds(plotted)
+        crowded, share = self._crowds(plotted, axes)
         rows = not isinstance(self.X, NeighborGraph) and not self.pairwise
-        rounded = check.rounding_message(self.X, check.column_spread(self.X)) if rows else None
+        rounded = check.rounding_message(self.X) if rows else None
         warned = self.for_pictures and share > TOO_CROWDED_SHARE
         return LayoutReport(
             () if rounded is None else (rounded,),
             (
                 *random,
-                *_flat_axes(plotted),
+                *_flat_axes(axes),
                 *self._dominated([each for each in far if each.share > limit]),
                 *(crowded if warned else ()),
                 *lost,
@@ -151,9 +157,9 @@ class LayoutCheck:
             {} if compared is None else compared.figures,
         )
 
-    def _crowds(self, plotted: FloatArray) -> tuple[tuple[str, ...], float]:
+    def _crowds(self, plotted: FloatArray, axes: AxisMoments) -> tuple[tuple[str, ...], float]:
         """Return the finding that points lie on top of each other, if so, and the share of those points."""
-        crowd = crowding(plotted)
+        crowd = crowding(plotted, axes, self.run)
         if crowd.share <= MAX_CROWDED_SHARE or self._mostly_identical(crowd.points):
             return (), crowd.share
         spots = "one spot" if crowd.n_places == 1 else f"{crowd.n_places} spots"
@@ -201,35 +207,33 @@ class LayoutCheck:
             return None
         width = X.nnz // X.shape[0] + 1 if issparse(X) else X.shape[1]
         most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
-        points = self.run.rng("look").permutation(len(Y))[: min(MAX_POPULATION, most)]
+        points = self.run.rng("look").choice(len(Y), min(MAX_POPULATION, most, len(Y)), replace=False)
         k = min(N_COMPARED_NEIGHBORS, len(points) // 10)
         components = None
         # Components of a sample would span another plane than the model's own.
         if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
+        layouts = [Y[points]] if components is None else [Y[points], components]
+        distances_in = [self._distances_in_data(points), *(distance_rows(layout) for layout in layouts)]
+        known: list[list[_KeptRows]] = []
         for n_compared in COMPARED:
-            distances = self._distances(points, np.arange(min(len(points), n_compared)))
-            layouts = [Y[points]] if components is None else [Y[points], components]
-            compared = _rows_of(layouts, distances, k)
-            comparison = _compare(compared[0], compared[1] if len(compared) > 1 else None, len(Y))
+            lo, hi = sum(len(rows[0].trust) for rows in known), min(len(points), n_compared)
+            blocks = [(np.arange(a + lo, b + lo), k, *distances_in) for a, b in self.run.ranges(hi - lo, COMPARED_ROWS)]
+            known += self.run.map(_kept_rows, blocks, blas=True)
+            kept = [_KeptRows.joined(rows) for rows in zip(*known, strict=True)]
+            comparison = _compare(kept[0], kept[1] if len(kept) > 1 else None, len(Y))
             if comparison.harmless or comparison.harmful:
                 break
-        neighbors = nearest(distances, k)
-        scores: dict[str, Any] = {"n_neighbors": k, "n_compared": len(distances), "n_among": len(points)}
-        scores |= compared[0].scores(neighbors)
-        return replace(
-            comparison, figures=scores if components is None else {**scores, "pca": compared[1].scores(neighbors)}
-        )
+        scores: dict[str, Any] = {"n_neighbors": k, "n_compared": hi, "n_among": len(points), **kept[0].scores}
+        return replace(comparison, figures=scores if components is None else {**scores, "pca": kept[1].scores})
 
-    def _distances(self, points: IntArray, rows: IntArray) -> FloatArray:
-        """Return the distances in the data of the points at ``rows`` to all ``points``, infinite to themselves."""
+    def _distances_in_data(self, points: IntArray) -> DistanceRows:
+        """Return the function that gives rows of the distances in the data between some points."""
         X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
         if metric == "precomputed":
-            return distances_without_self(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
+            return lambda rows: X[np.ix_(points[rows], points)].astype(float)
         population, mapped = X[points].astype(float), row_map(metric, parameters, X)
-        if mapped is not None:
-            population, metric, parameters = mapped(population), "euclidean", None
-        return distances_without_self(distance_rows(population, metric, parameters), rows)
+        return distance_rows(population, metric, parameters) if mapped is None else distance_rows(mapped(population))
 
     def _at_random(self, comparison: _Comparison) -> tuple[str, ...]:
         """Return a text if neighbors are kept no better than at random, unless the method ignores the units of X."""
@@ -257,8 +261,8 @@ class LayoutCheck:
         return f"for a picture try {' or '.join(others)}, or other parameters"
 
 
-def _flat_axes(Y: FloatArray) -> Iterator[str]:
-    extents = np.array([np.ptp(column) for column in Y.T])  # along the rows of a narrow array it takes far longer
+def _flat_axes(axes: AxisMoments) -> Iterator[str]:
+    extents = axes.high - axes.low
     flat = np.flatnonzero(extents <= MIN_AXIS_EXTENT * extents.max())
     if len(flat):
         one = len(flat) == 1
@@ -295,33 +299,43 @@ class _Comparison:
 
 
 @dataclass(frozen=True)
-class _LayoutRows:
-    """Distances (m, n) of the compared rows in a layout, and the trustworthiness of each row."""
+class _KeptRows:
+    """How well each compared row keeps its neighbors in a layout: trustworthiness, continuity, and share kept."""
 
-    distances: FloatArray
     trust: FloatArray
+    continuity: FloatArray
+    knn_kept: FloatArray
 
-    def scores(self, neighbors: IntArray) -> dict[str, float]:
-        ranks = ranks_of(self.distances, neighbors)
+    @classmethod
+    def joined(cls, blocks: Sequence[_KeptRows]) -> _KeptRows:
+        """Return the rows of some blocks."""
+        names = ("trust", "continuity", "knn_kept")
+        return cls(*(np.concatenate([getattr(block, name) for block in blocks]) for name in names))
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The means, by their names in `metrics.score`."""
         return {
             "trustworthiness": float(self.trust.mean()),
-            "continuity": float(nearness(self.distances.shape[1], ranks).mean()),
-            "knn_kept": float(preserved_share(ranks).mean()),
+            "continuity": float(self.continuity.mean()),
+            "knn_kept": float(self.knn_kept.mean()),
         }
 
 
-def _rows_of(layouts: Sequence[FloatArray], in_data: FloatArray, k: int) -> list[_LayoutRows]:
-    """Return the first rows of some layouts, given the distances (m, n) between the points in the data."""
-    distances, neighbors = [], []
-    for Y in layouts:
-        distances.append(distances_without_self(distance_rows(Y), np.arange(len(in_data))))
-        neighbors.append(nearest(distances[-1], k))
-    ranks = np.split(ranks_of(in_data, np.hstack(neighbors)), len(layouts), axis=1)
-    trust = [nearness(in_data.shape[1], part) for part in ranks]
-    return [_LayoutRows(*parts) for parts in zip(distances, trust, strict=True)]
+def _kept_rows(rows: IntArray, k: int, in_data: DistanceRows, *in_layouts: DistanceRows) -> list[_KeptRows]:
+    """Compare the k nearest of some points in the data with those in each layout."""
+    data = distances_without_self(in_data, rows)
+    layouts = [distances_without_self(distances, rows) for distances in in_layouts]
+    neighbors, n = nearest(data, k), data.shape[1]
+    ranks = np.split(ranks_of(data, np.hstack([nearest(each, k) for each in layouts])), len(layouts), axis=1)
+    found = [ranks_of(each, neighbors) for each in layouts]
+    return [
+        _KeptRows(nearness(n, there), nearness(n, here), preserved_share(here))
+        for there, here in zip(ranks, found, strict=True)
+    ]
 
 
-def _compare(layout: _LayoutRows, principal: _LayoutRows | None, n_points: int) -> _Comparison:
+def _compare(layout: _KeptRows, principal: _KeptRows | None, n_points: int) -> _Comparison:
     """Compare a layout with principal components of the data."""
     trust = layout.trust
     if principal is None:

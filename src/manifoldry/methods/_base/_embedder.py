@@ -312,7 +312,7 @@ class Embedder(TransformMixin, RunMixin):
         return X
 
     def _check_representable(self, X: Any) -> None:
-        spread = None if self._pairwise else check.column_spread(X)
+        spread = None if self._pairwise else check.column_spread(X, 1 / check.MAX_SCALE)
         check.representable_scale(X, spread=spread, squares=self._pairwise and self._metric != "precomputed")
 
     def _check_degenerate(self, X: Any) -> None:

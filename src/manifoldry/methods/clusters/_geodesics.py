@@ -92,7 +92,7 @@ class GeodesicsOnDemand:
     @cached_property
     def compact(self) -> CompactGraph:
         """The graph for compiled loops."""
-        return CompactGraph.of(self.graph)
+        return CompactGraph.of(self.graph, Run(0, self.n_jobs))
 
     def rows(self, points: IntArray) -> FloatArray:
         """Return the squared distances from ``points`` to all points, shape (m, n)."""

@@ -174,13 +174,13 @@ def align_patches(
     parts = _components(rigid, constraints, stretch, run)
     with run.stage("alignment"):
         relaxed = [part.relaxed(first, most, chiral, tol, run) for part in parts]
-        projected = laid = _laid_out(rigid, parts, relaxed, width, chiral)
+        projected = laid = _laid_out(rigid, parts, relaxed, width, chiral, run)
     wide = any(placement.shifts.shape[1] > width for placement in relaxed)
     mirrored = chiral and rigid.mirrored(projected.stitched.frames).any()
     if refine and (wide or stretch > 0 or mirrored):
         with run.stage("refinement"):
             refined = [part.refined(projected.coordinates, chiral, run) for part in parts]
-            laid = _laid_out(rigid, parts, refined, width, chiral)
+            laid = _laid_out(rigid, parts, refined, width, chiral, run)
     multipliers = np.zeros(len(constraints.lengths))
     for part, placement in zip(parts, relaxed, strict=True):
         multipliers[part.chosen] = placement.multipliers
@@ -273,12 +273,12 @@ def _stretched(rigid: RigidPatches, form: sp.csr_array, stretch: float, run: Run
 
 
 def _laid_out(
-    rigid: RigidPatches, parts: list[_Component], placements: list[Placement], width: int, chiral: bool
+    rigid: RigidPatches, parts: list[_Component], placements: list[Placement], width: int, chiral: bool, run: Run
 ) -> UnfoldedPatches:
     """Return all components in ``width`` dimensions; chiral ones so that most full patches are not mirrored."""
     components = component_labels([part.patches for part in parts])
     stitched = joined(components, dict(enumerate(placements)), rigid.layout.max_size)
-    laid = unfold(rigid.members, rigid.f, stitched, width)
+    laid = unfold(rigid.members, rigid.f, stitched, width, run)
     if not chiral:
         return laid
     Y, frames, shifts = laid.coordinates, laid.stitched.frames, laid.stitched.shifts

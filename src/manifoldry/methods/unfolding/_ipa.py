@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
@@ -17,7 +18,7 @@ from manifoldry._core.warnings import EmbeddingWarning, collecting, warn
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import dense, dense_rows
 from manifoldry._numerics.patches.advice import advice, chart_remarks
-from manifoldry._numerics.patches.atlas import ChartOptions, History, PatchRule
+from manifoldry._numerics.patches.atlas import Atlas, ChartOptions, History, PatchRule
 from manifoldry._numerics.patches.charts import layout_kind
 from manifoldry._numerics.patches.cover import VoronoiCover
 from manifoldry._numerics.patches.layout import (
@@ -27,12 +28,13 @@ from manifoldry._numerics.patches.layout import (
     PatchInverse,
     PatchLayout,
     PatchMap,
+    PlaceRows,
     chart_points,
     fallback_layout,
     lay_out,
     map_charted_points,
 )
-from manifoldry._numerics.patches.overlaps import check_connected_patches, merged_overlaps
+from manifoldry._numerics.patches.overlaps import Overlaps, check_connected_patches, merged_overlaps
 from manifoldry._numerics.patches.restarts import Trial, best_restart, edge_ratios, resolve_n_init, sample_graph
 from manifoldry.data._chunked.sampling import drawn_rows
 from manifoldry.graph._sample import Targets
@@ -179,16 +181,20 @@ class IPA(DeviceMixin, PatchEmbedder):
         targets = given_targets(y, X.shape[0], self.target_weight, self.target_metric)
         X = dense_rows(X, run)
         size = len(X) if self._patch_rule.given else bounded_size(self._sample_size(), X.shape[1])
-        sample = drawn_rows(len(X), size, run.rng("sampled rows"))  # the same rows as for chunked data
+        sample = drawn_rows(len(X), size, run.rng("sampled rows"), run)  # the same rows as for chunked data
         part = None if targets is None else targets.part(sample)
-        search = self._search(np.asarray(X[sample], dtype=float), part, len(X), run)
+        rows, charted = np.asarray(X[sample], dtype=float), list[PlaceRows]()
         if len(sample) == len(X):
-            return self._pack(sample, search, targets)
-        with run.stage("charts"):
-            charted, overlaps = chart_points(X, search.atlas, search.origin, run)
-        search = search.stitched_by(overlaps, self.n_components, run)
+            return self._pack(sample, self._search(rows, part, len(X), run), targets)
+
+        def overlaps_of_all(atlas: Atlas, origin: FloatArray) -> Overlaps:
+            charted[:], overlaps = chart_points(X, atlas, origin, run)
+            return overlaps
+
+        search = self._search(rows, part, len(X), run, overlaps_of_all)
         with run.stage("unfolding"):
-            coordinates, disagreement = map_charted_points(charted, search.layout.unfolded.stitched, run)
+            stitched = search.layout.unfolded.stitched
+            coordinates, disagreement = map_charted_points(charted, X.shape, stitched, run)
         packed = self._pack(sample, search, targets)
         return replace(packed, coordinates=coordinates, fitted={**packed.fitted, "disagreement_": disagreement})
 
@@ -291,11 +297,11 @@ class IPA(DeviceMixin, PatchEmbedder):
 
     def _embed_chunks(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> Embedding:
         targets = given_targets(sample.targets, len(sample.numbers), self.target_weight, self.target_metric)
-        search = self._search(dense(sample.rows), targets, sample.n_rows, run)
-        with run.stage("charts"):
-            work = ChunkOverlaps.of(search.atlas, search.origin, sample.n_rows)
-            overlaps = chunks.reduce(work, merged_overlaps, run)
-        search = search.stitched_by(overlaps, self.n_components, run)
+
+        def overlaps_of_all(atlas: Atlas, origin: FloatArray) -> Overlaps:
+            return chunks.reduce(ChunkOverlaps.of(atlas, origin, sample.n_rows), merged_overlaps, run)
+
+        search = self._search(dense(sample.rows), targets, sample.n_rows, run, overlaps_of_all)
         return self._pack(np.arange(len(sample.numbers)), search, targets)
 
     def _pack(self, sample: IntArray, search: PatchSearch, targets: Targets | None = None) -> Embedding:
@@ -339,25 +345,42 @@ class IPA(DeviceMixin, PatchEmbedder):
             },
         )
 
-    def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> PatchSearch:
-        """Return the patches of the sample that its points contradict least, laid out by themselves."""
+    def _search(
+        self,
+        rows: FloatArray,
+        targets: Targets | None,
+        n_points: int,
+        run: Run,
+        overlaps_of_all: Callable[[Atlas, FloatArray], Overlaps] | None = None,
+    ) -> PatchSearch:
+        """Return the patches of the sample that its points contradict least.
+
+        They are laid out by the overlaps of all points, if the sample are not all. Several layouts are compared by the
+        overlaps of the sample, so that there is one pass over all points.
+        """
         origin = rows.mean(axis=0)
         rows = rows - origin  # far from zero, distances to centers would lose their digits
         with run.stage("patches"):
             graph, index = sample_graph(rows, self._neighbor_rule(len(rows)), targets, run)
-            dimension = intrinsic_dimension(rows)
+            dimension = intrinsic_dimension(rows, run=run)
         rule, options = self._patch_rule, self._chart_options(rows.shape[1])
+        once = rule.given or resolve_n_init(self.n_init, n_points) == 1
+
+        def of_all(atlas: Atlas) -> Overlaps | None:
+            with run.stage("charts"):
+                return None if overlaps_of_all is None else overlaps_of_all(atlas, origin)
 
         def make(trial: Trial) -> tuple[PatchLayout, History]:
             with run.stage("patches"):
                 atlas, history = rule.atlas(rows, trial, index, dimension.value, options, run)
-            return lay_out(atlas, self.n_components, run), history
+            overlaps = of_all(atlas) if once and not atlas.no_surface else None
+            return lay_out(atlas, self.n_components, run, overlaps=overlaps), history
 
         first, history = make(Trial(0, graph))
         no_surface = first.atlas.no_surface
         if no_surface and rule.free and self.patch_components is None:
             first = fallback_layout(rows, graph, int(dimension), first, options, run, single=targets is None)
-        n_init = 1 if no_surface or rule.given else resolve_n_init(self.n_init, n_points)
+        n_init = 1 if no_surface or once else resolve_n_init(self.n_init, n_points)
         chosen = best_restart(
             (first, history),
             make,
@@ -368,7 +391,9 @@ class IPA(DeviceMixin, PatchEmbedder):
             run,
             agrees=lambda made, cut: made[0].agrees_with(cut),
         )
-        return PatchSearch(graph, dimension, chosen, origin)
+        search = PatchSearch(graph, dimension, chosen, origin)
+        compared = overlaps_of_all is not None and (no_surface or not once)
+        return search.stitched_by(of_all(search.atlas), self.n_components, run) if compared else search
 
     @property
     def _patch_rule(self) -> PatchRule:

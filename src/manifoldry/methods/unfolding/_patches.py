@@ -119,7 +119,7 @@ class PatchSearch:
         """Its patches."""
         return self.layout.atlas
 
-    def stitched_by(self, overlaps: Overlaps, n_components: int, run: Run) -> PatchSearch:
+    def stitched_by(self, overlaps: Overlaps | None, n_components: int, run: Run) -> PatchSearch:
         """Return the same patches, stitched by overlaps of more points than the sample's."""
         layout = lay_out(self.atlas, n_components, run, overlaps=overlaps)
         return replace(self, chosen=replace(self.chosen, layout=(layout, self.chosen.layout[1])))
@@ -140,8 +140,7 @@ def updated_layout(
         atlas, radii = updated_atlas(model.patches_, growth, rows, graph, options, run)
     start = placement_start(model._extension.place.stitched, atlas.overlaps, atlas.charts.sizes)
     layout = lay_out(atlas, model.n_components, run, start=start)
-    measure, Y = InconsistencyScore.of(rows, graph, run), layout.unfolded.coordinates
-    score, compression = measure(Y), measure.compression(Y)
+    score, compression = InconsistencyScore.of(rows, graph, run).both(layout.unfolded.coordinates)
     if score > max(MIN_RAISED_CONTRADICTION, MAX_RAISE * min(model.diagnostics_["contradictions"])):
         return None
     history = [*model.diagnostics_["edge_changes"], (atlas.charts.n_patches, atlas.distortion)]

@@ -21,16 +21,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from before_after import CELLS, clusters, last_line
+from before_after import CELLS, clusters, digits, last_line, roll
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_RATIO, MIN_SECONDS = 1.1, 0.02  # a stage is slower if it takes so many times as long, and so many seconds more
 N_ROUNDS, MAX_ROUNDS, N_CALLS = 2, 6, 2  # processes per tree, processes if a stage is slower, measured calls in each
 ALL = "all"
-FITS = [name for name in CELLS if not name.startswith("transform")]
-FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "score": lambda package, X: package.metrics.score(X, X[:, :2], n_jobs=1),
-    "diagnose": lambda package, X: package.diagnose(X, n_jobs=1),
+FITS = {name: cell for name, cell in CELLS.items() if not name.startswith("transform")} | {
+    "PCA": ("PCA", clusters, 20_000, {}),
+    "ProbabilisticPCA": ("ProbabilisticPCA", clusters, 5_000, {}),
+    "KernelPCA": ("KernelPCA", digits, 1_797, {"kernel": "rbf"}),
+    "ClassicalMDS": ("ClassicalMDS", roll, 2_000, {}),
+    "HessianEigenmaps": ("HessianEigenmaps", roll, 10_000, {"n_neighbors": 10}),
+    "LaplacianEigenmaps of clusters": ("LaplacianEigenmaps", clusters, 10_000, {"n_neighbors": 10}),
+    "PrincipalCurve": ("PrincipalCurve", roll, 2_000, {}),
+    "Autoencoder": ("Autoencoder", digits, 500, {"max_iter": 20}),
+    "SpectralClustering": ("SpectralClustering", digits, 1_797, {"n_clusters": 10}),
+    "LDLC of clusters": ("LDLC", clusters, 2_500, {}),
+}
+"""A method of every family, as (class, data, rows, parameters)."""
+FUNCTIONS: dict[str, tuple[Callable[[int], Any], int, Callable[[Any, Any], Any]]] = {
+    "score": (clusters, 10_000, lambda package, X: package.metrics.score(X, X[:, :2], n_jobs=1)),
+    "diagnose": (clusters, 5_000, lambda package, X: package.diagnose(X, n_jobs=1)),
+    "diagnose roll": (roll, 5_000, lambda package, X: package.diagnose(X, n_jobs=1)),
+    "compare": (
+        roll,
+        1_500,
+        lambda package, X: package.compare(X, budget=None, methods=["Isomap", "UMAP"], n_jobs=1),
+    ),
 }
 
 
@@ -40,12 +58,14 @@ def measure(name: str) -> dict[str, float]:
     from manifoldry._core.run import Run
 
     if name in FUNCTIONS:
-        X = clusters(5_000)
-        call = lambda: FUNCTIONS[name](manifoldry, X)  # noqa: E731
-    else:
-        method, make, n, settings = CELLS[name]
+        make, n, function = FUNCTIONS[name]
         X = make(n)
-        call = lambda: getattr(manifoldry, method)(random_state=0, n_jobs=1, **settings).fit(X)  # noqa: E731
+        call = lambda: function(manifoldry, X)  # noqa: E731
+    else:
+        method, make, n, settings = FITS[name]
+        X, cls = make(n), getattr(manifoldry, method)
+        settings = {**dict.fromkeys({"n_jobs"} & cls().get_params().keys(), 1), **settings}
+        call = lambda: cls(random_state=0, **settings).fit(X)  # noqa: E731
     seconds: Counter[str] = Counter()
     stage = Run.stage
 

@@ -163,7 +163,7 @@ def _grow(indptr, indices, lengths, heap, seen, distance, other, limit, best):  
 
 @nb.njit
 def _meet(indptr, indices, lengths, heap, seen, ahead, back, back_seen, longest):  # type: ignore[no-untyped-def]
-    """Search on from the source, along the paths up to the ``longest``: the search from the target has seen the rest."""
+    """Search on from the source along paths up to the ``longest``; the search from the target has seen their points."""
     waiting = [(ahead[v], v) for v in back_seen if ahead[v] + back[v] <= longest]
     heapify(waiting)
     while len(waiting) > 0:

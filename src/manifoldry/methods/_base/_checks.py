@@ -6,7 +6,7 @@ Neighbors are compared in a sample of bounded size, so the check takes a few hun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
 from manifoldry._core.arrays import sample_of
-from manifoldry._core.run import Run
+from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
 from manifoldry._numerics.geometry.principal import leading_scores
 from manifoldry._numerics.geometry.scales import column_labels, crowding, dominated_axes
 from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of
 from manifoldry.graph._operations import distinct_rows
-from manifoldry.graph._pairwise import distance_rows, distances_without_self, nearest, row_map
+from manifoldry.graph._pairwise import DistanceRows, distance_rows, distances_without_self, nearest, row_map
 
 if TYPE_CHECKING:
     from manifoldry._numerics.elbow import Suggestion
@@ -34,6 +34,8 @@ MIN_CHECKED_POINTS = 30  # Least number of points of which anything is said: few
 MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
+N_COMPARED_ALONE = 25
+"""The first number without principal components to compare with, where only chance has to be excluded."""
 MAX_POPULATION_ENTRIES = 10_000_000  # maximum number of entries (rows times columns) of the compared population: 80 MB
 N_COMPARED_NEIGHBORS = 15
 """Number of neighbors compared, as in `metrics.score`; of few points a tenth, as more are no neighborhood."""
@@ -59,14 +61,14 @@ STANDARD_ERRORS = 2.5
 class LayoutReport:
     """The result of the check of a layout: defects of the input and of the layout, and scores of kept neighbors.
 
-    The scores are those of `metrics.score` among ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as
-    many principal components. Without distances to compare with there are none.
+    ``figures``, a dict or what computes it, are those of `metrics.score` among ``n_among`` points, at ``n_compared`` of
+    them; ``pca`` has those of as many principal components. Without distances to compare with they are None.
     """
 
     causes: tuple[str, ...] = ()
     symptoms: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Any = None
 
 
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
@@ -148,7 +150,7 @@ class LayoutCheck:
                 *lost,
             ),
             (*self._dominated([each for each in far if each.share <= limit]), *(() if warned else crowded)),
-            {} if compared is None else compared.figures,
+            None if compared is None else compared.figures,
         )
 
     def _crowds(self, plotted: FloatArray) -> tuple[tuple[str, ...], float]:
@@ -207,29 +209,28 @@ class LayoutCheck:
         # Components of a sample would span another plane than the model's own.
         if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
-        for n_compared in COMPARED:
-            distances = self._distances(points, np.arange(min(len(points), n_compared)))
-            layouts = [Y[points]] if components is None else [Y[points], components]
-            compared = _rows_of(layouts, distances, k)
-            comparison = _compare(compared[0], compared[1] if len(compared) > 1 else None, len(Y))
+        in_data = self._distance_rows(points)
+        layouts = [Y[points]] if components is None else [Y[points], components]
+        for n_compared in COMPARED if components is not None else (N_COMPARED_ALONE, *COMPARED):
+            rows = _Rows.of(in_data, layouts, k, min(len(points), n_compared))
+            comparison = _compare(rows.trust, len(Y))
             if comparison.harmless or comparison.harmful:
                 break
-        neighbors = nearest(distances, k)
-        scores: dict[str, Any] = {"n_neighbors": k, "n_compared": len(distances), "n_among": len(points)}
-        scores |= compared[0].scores(neighbors)
-        return replace(
-            comparison, figures=scores if components is None else {**scores, "pca": compared[1].scores(neighbors)}
-        )
+        large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
+        if large or n_compared > COMPARED[0]:  # much to keep until they are read, or to compute again
+            return replace(comparison, n_compared=len(rows.in_data), figures=rows.figures())
+        later = partial(_figures, in_data, layouts, k, min(len(points), COMPARED[0]))
+        return replace(comparison, n_compared=len(rows.in_data), figures=later)
 
-    def _distances(self, points: IntArray, rows: IntArray) -> FloatArray:
-        """Return the distances in the data of the points at ``rows`` to all ``points``, infinite to themselves."""
+    def _distance_rows(self, points: IntArray) -> DistanceRows:
+        """Return the function of positions in ``points`` to the distances in the data from these to all of them."""
         X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
         if metric == "precomputed":
-            return distances_without_self(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
+            return lambda some: X[np.ix_(points[some], points)].astype(float)
         population, mapped = X[points].astype(float), row_map(metric, parameters, X)
         if mapped is not None:
             population, metric, parameters = mapped(population), "euclidean", None
-        return distances_without_self(distance_rows(population, metric, parameters), rows)
+        return distance_rows(population, metric, parameters)
 
     def _at_random(self, comparison: _Comparison) -> tuple[str, ...]:
         """Return a text if neighbors are kept no better than at random, unless the method ignores the units of X."""
@@ -244,7 +245,7 @@ class LayoutCheck:
         """Return a text if a method for pictures keeps neighbors less well than principal components."""
         if not (comparison.harmful and self.for_pictures):
             return ()
-        m = comparison.figures["n_compared"]
+        m = comparison.n_compared
         sampled = "" if m >= len(self.Y) else f", of {m:,} points"
         return (
             f"Neighbors are kept less well than by PCA (trustworthiness {comparison.trust:.2f}, PCA "
@@ -281,7 +282,8 @@ class _Comparison:
     trust: float
     lost: float
     lost_error: float
-    figures: dict[str, Any] = field(default_factory=dict)
+    n_compared: int = 0
+    figures: Any = None
 
     @property
     def harmful(self) -> bool:
@@ -295,40 +297,55 @@ class _Comparison:
 
 
 @dataclass(frozen=True)
-class _LayoutRows:
-    """Distances (m, n) of the compared rows in a layout, and the trustworthiness of each row."""
+class _Rows:
+    """Distances (m, n) from the compared points in the data and in layouts, and the trustworthiness of each row."""
 
-    distances: FloatArray
-    trust: FloatArray
+    k: int
+    in_data: FloatArray
+    in_layouts: tuple[FloatArray, ...]
+    trust: tuple[FloatArray, ...]
 
-    def scores(self, neighbors: IntArray) -> dict[str, float]:
-        ranks = ranks_of(self.distances, neighbors)
-        return {
-            "trustworthiness": float(self.trust.mean()),
-            "continuity": float(nearness(self.distances.shape[1], ranks).mean()),
-            "knn_kept": float(preserved_share(ranks).mean()),
-        }
+    @classmethod
+    def of(cls, in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int) -> _Rows:
+        """Compare the first m points."""
+        rows = np.arange(m)
+        distances, *in_layouts = (
+            distances_without_self(space, rows) for space in (in_data, *(distance_rows(Y) for Y in layouts))
+        )
+        neighbors = np.hstack([nearest(each, k) for each in in_layouts])
+        ranks = np.split(ranks_of(distances, neighbors), len(layouts), axis=1)
+        trust = tuple(nearness(distances.shape[1], part) for part in ranks)
+        return cls(k, distances, tuple(in_layouts), trust)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the scores of the layout, and of principal components if they were compared."""
+        neighbors = nearest(self.in_data, self.k)
+        m, n = self.in_data.shape
+        scores: list[dict[str, Any]] = []
+        for distances, trust in zip(self.in_layouts, self.trust, strict=True):
+            ranks = ranks_of(distances, neighbors)
+            scores.append({"trustworthiness": float(trust.mean()), "continuity": float(nearness(n, ranks).mean())})
+            scores[-1]["knn_kept"] = float(preserved_share(ranks).mean())
+        layout, *others = scores
+        named = {"n_neighbors": self.k, "n_compared": m, "n_among": n, **layout}
+        return named if not others else {**named, "pca": others[0]}
 
 
-def _rows_of(layouts: Sequence[FloatArray], in_data: FloatArray, k: int) -> list[_LayoutRows]:
-    """Return the first rows of some layouts, given the distances (m, n) between the points in the data."""
-    distances, neighbors = [], []
-    for Y in layouts:
-        distances.append(distances_without_self(distance_rows(Y), np.arange(len(in_data))))
-        neighbors.append(nearest(distances[-1], k))
-    ranks = np.split(ranks_of(in_data, np.hstack(neighbors)), len(layouts), axis=1)
-    trust = [nearness(in_data.shape[1], part) for part in ranks]
-    return [_LayoutRows(*parts) for parts in zip(distances, trust, strict=True)]
+def _figures(in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int) -> dict[str, Any]:
+    with one_blas_thread():
+        return _Rows.of(in_data, layouts, k, m).figures()
 
 
-def _compare(layout: _LayoutRows, principal: _LayoutRows | None, n_points: int) -> _Comparison:
-    """Compare a layout with principal components of the data."""
-    trust = layout.trust
-    if principal is None:
-        return _Comparison(float(trust.mean()), -np.inf, 0.0)
-    lost = principal.trust - trust
-    unseen = 1.0 - len(trust) / n_points
-    return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(trust))))
+def _compare(trust: Sequence[FloatArray], n_points: int) -> _Comparison:
+    """Compare a layout with principal components of the data by the trustworthiness of rows."""
+    layout, *principal = trust
+    if not principal:
+        alone = layout.mean() - STANDARD_ERRORS * layout.std() / np.sqrt(len(layout))
+        decided = len(layout) >= COMPARED[0] or alone >= MIN_TRUST
+        return _Comparison(float(layout.mean()), -np.inf if decided else 0.0, 0.0 if decided else np.inf)
+    lost = principal[0] - layout
+    unseen = 1.0 - len(layout) / n_points
+    return _Comparison(float(layout.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(layout))))
 
 
 # Findings of a fit, the layout's and others

@@ -58,6 +58,18 @@ def neighbors(X: np.ndarray, n_jobs: int) -> np.ndarray:
     return neighbor_graph(X, NeighborRule(N_NEIGHBORS).resolve(len(X)), Run(0, n_jobs))[0].indices
 
 
+def score(X: np.ndarray, n_jobs: int) -> np.ndarray:
+    return np.array(list(manifoldry.score(X, X[:, :2], n_jobs=n_jobs).values()))
+
+
+def diagnosis(X: np.ndarray, n_jobs: int) -> np.ndarray:
+    return np.array([finding.value for finding in manifoldry.diagnose(X, n_jobs=n_jobs)])
+
+
+def clusters(X: np.ndarray, n_jobs: int) -> np.ndarray:
+    return manifoldry.LDLC(random_state=0, n_jobs=n_jobs).fit(X).labels_
+
+
 FITS: dict[str, tuple[Callable[[int], np.ndarray], int, Call]] = {
     "TSNE": (mnist("mnist50"), 70_000, fit("TSNE")),
     "UMAP": (mnist("mnist50"), 70_000, fit("UMAP")),
@@ -67,6 +79,9 @@ FITS: dict[str, tuple[Callable[[int], np.ndarray], int, Call]] = {
     "neighbor search": (mnist("mnist784"), 70_000, neighbors),
     "Isomap": (roll, 10_000, fit("Isomap")),
     "LandmarkIsomap": (roll, 1_000_000, fit("LandmarkIsomap")),
+    "score": (mnist("mnist50"), 20_000, score),
+    "diagnose": (mnist("mnist50"), 20_000, diagnosis),
+    "LDLC": (mnist("mnist50"), 5_000, clusters),
 }
 
 

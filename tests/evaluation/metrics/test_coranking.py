@@ -140,10 +140,11 @@ def test_a_reversed_order_is_worse_than_chance():
     assert areas[0] == pytest.approx(full_ranks.auc_of_r(full_ranks.r_of_q(q)), abs=ROUNDING)
 
 
-@pytest.mark.parametrize("bits", [63, 29])
-def test_ranks_are_by_distance_and_column(bits, monkeypatch):
+@pytest.mark.parametrize(("bits", "longest"), [(63, 700), (29, 700), (63, 0)])
+def test_ranks_are_by_distance_and_column(bits, longest, monkeypatch):
     """Also of distances that are equal, that differ in the last bits only, or that are zeros of either sign."""
     monkeypatch.setattr(coranking, "MAX_KEY_BITS", bits)  # 29: as for millions of columns
+    monkeypatch.setattr(coranking, "MAX_NUMPY_ROW", longest)
     rng = np.random.default_rng(8)
     near = 1.0 + np.finfo(float).eps * rng.integers(6, size=(9, 700))
     D = np.concatenate([rng.uniform(size=(9, 700)), rng.integers(5, size=(9, 700)), near, near * (near > near.mean())])

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from helpers import distances_by_differences
 from manifoldry import MDS, NonmetricMDS, metrics
 from manifoldry.evaluation._metrics import _distances as stress
-from manifoldry.evaluation._metrics._shepard import jackknife_error
+from manifoldry.evaluation._metrics._shepard import correlation_sums, jackknife_error
 from manifoldry.graph._pairwise import sample_rows
 
 ROUNDING = 1e-12  # relative, of sums of positive terms: at most n^2 / 2 = 3200 roundings of 1.1e-16, twice
@@ -164,6 +164,18 @@ def test_a_sample_of_rows_has_the_stress_of_their_pairs_and_a_true_error():
         ]
         # The spread of 200 values is known to 1 / sqrt(400) = 5% if they are normal; a few rows dominate Sammon's.
         assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(found), rel=0.2), name
+
+
+def test_compiled_sums_of_long_rows_are_those_of_numpy(monkeypatch):
+    rng = np.random.default_rng(19)
+    D, E = rng.uniform(size=(2, 5, 301))
+    D[:, :7], E[:, 5:9] = 0.0, 0.0  # duplicates of a point in either space
+    D[np.arange(5), rng.integers(9, 301, size=5)] = np.inf
+    expected = np.hstack([stress.pair_sums(D, E, 0.7), correlation_sums(D, E, (0.5, 0.4))])
+    monkeypatch.setattr(stress, "MAX_NUMPY_ROW", 300)
+    # 301 terms of size 1, those of 1 / x up to the largest sum of them.
+    bound = 301 * np.finfo(float).eps * np.abs(expected).max()
+    np.testing.assert_allclose(np.hstack(stress.sums_of_pairs(D, E, 0.7, (0.5, 0.4))), expected, atol=bound)
 
 
 def test_other_metrics_sparse_rows_and_threads(monkeypatch):

@@ -20,6 +20,9 @@ CURVE_TEXTS = SHARED_TEXTS | {
 }
 """Parameters of the curves."""
 MAX_KEY_BITS = 63  # bits of a non-negative integer
+MAX_NUMPY_ROW = 10_000
+"""Length of rows up to which numpy ranks them and adds their pairs: compiled loops load in half a second, which they
+save from 1,000 rows of this length on."""
 
 
 @documented(SHARED_TEXTS)
@@ -254,6 +257,12 @@ def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
     keys = bits & ~last_bits
     keys |= columns
     keys.sort(axis=1)
+    if n > MAX_NUMPY_ROW:
+        from manifoldry._numerics.kernels.rank_counts import unpack_ranks
+
+        order, ranks = np.empty_like(keys), np.empty_like(keys)
+        if unpack_ranks(keys, bits, last_bits, order, ranks):
+            return order[:, :-1], ranks
     order = keys & last_bits
     ascending = np.take(bits, order + starts)
     if (ascending[:, 1:] < ascending[:, :-1]).any():  # distances that differ only in the replaced bits

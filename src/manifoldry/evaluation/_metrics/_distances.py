@@ -10,7 +10,13 @@ import numpy as np
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
 from manifoldry.evaluation._docs import SHARED_TEXTS, documented
-from manifoldry.evaluation._metrics._shepard import monotone_regression, monotone_stress
+from manifoldry.evaluation._metrics._coranking import MAX_NUMPY_ROW
+from manifoldry.evaluation._metrics._shepard import (
+    N_CORRELATION_SUMS,
+    correlation_sums,
+    monotone_regression,
+    monotone_stress,
+)
 from manifoldry.graph._pairwise import (
     DistanceRows,
     as_pair,
@@ -190,6 +196,19 @@ def pair_sums(from_x: FloatArray, from_y: FloatArray, pilot: float) -> FloatArra
     plain = [total(x, x), total(y, y), total(raw, raw), total(rest, rest), total(rest, y), total(x)]
     weighted = [total(weights, a, b) for a, b in ((raw, raw), (rest, rest), (rest, y), (y, y))]
     return np.stack([*plain, *weighted], axis=1)
+
+
+def sums_of_pairs(
+    from_x: FloatArray, from_y: FloatArray, pilot: float, about: tuple[float, float]
+) -> tuple[FloatArray, FloatArray]:
+    """Return `pair_sums` and `correlation_sums` of rows (b, n), by one compiled loop if the rows are long."""
+    if from_x.shape[1] <= MAX_NUMPY_ROW:
+        return pair_sums(from_x, from_y, pilot), correlation_sums(from_x, from_y, about)
+    from manifoldry._numerics.kernels.rank_counts import add_pairs
+
+    sums = np.empty((len(from_x), len(SUMS) + N_CORRELATION_SUMS))
+    add_pairs(np.ascontiguousarray(from_x), np.ascontiguousarray(from_y), pilot, *about, sums)
+    return sums[:, : len(SUMS)], sums[:, len(SUMS) :]
 
 
 def _scaled_rest(total: Mapping[str, FloatArray], weighted: str) -> FloatArray:

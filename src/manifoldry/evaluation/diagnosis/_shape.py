@@ -219,8 +219,8 @@ def loops(distances: FloatArray, most: float = np.inf) -> FloatArray:
     """Return the birth and death of every loop of the Rips complex of distances (n, n), the longest-lived first.
 
     Every edge that closes a cycle begins a cocycle; a triangle on which cocycles do not vanish ends the youngest of
-    them. An edge holds the mask of its living cocycles, so that a triangle costs two exclusive ors. References:
-    desilva2011
+    them. An edge holds the mask of its living cocycles, so that a triangle costs two exclusive ors. Once a point is
+    linked to all others, the complex is a cone without loops, and longer edges change nothing. References: desilva2011
 
     Examples
     --------
@@ -230,6 +230,7 @@ def loops(distances: FloatArray, most: float = np.inf) -> FloatArray:
     array([[0.518, 1.732]])
     """
     state = _Cocycles(len(distances))
+    most = min(most, float(distances.max(axis=1).min()))
     i, j = np.triu_indices(len(distances), 1)
     lengths = distances[i, j]
     order = np.argsort(lengths, kind="stable")
@@ -253,7 +254,7 @@ class _Cocycles:
 
     def add(self, i: int, j: int, length: float) -> None:
         """Add an edge and all triangles that it completes."""
-        common = np.flatnonzero(self.linked[i] & self.linked[j])
+        common = (self.linked[i] & self.linked[j]).nonzero()[0]
         self.linked[i, j] = self.linked[j, i] = True
         if self.parts[i] != self.parts[j]:
             self.parts[self.parts == self.parts[j]] = self.parts[i]
@@ -261,12 +262,14 @@ class _Cocycles:
         if not len(common):
             self._begin(i, j, length)
             return
+        if not self.births:  # all masks are empty
+            return
         # The new cocycle ends at once, at the first triangle, and the edge gets what the two others have.
         around = self.masks[i, common] ^ self.masks[j, common]
         self.masks[i, j] = self.masks[j, i] = around[0]
         odd = around ^ around[0]
-        while (rows := odd.any(axis=1)).any():
-            first = odd[int(np.argmax(rows))].copy()
+        while odd.any():
+            first = odd[int(np.argmax(odd.any(axis=1)))].copy()
             bit = self._end_youngest(first, length)
             word, shift = divmod(bit, WORD_BITS)
             with_it = (odd[:, word] >> np.uint64(shift)) & np.uint64(1) == 1

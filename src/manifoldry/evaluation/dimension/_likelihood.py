@@ -105,7 +105,7 @@ def likelihood_of(measured: Measured, k: int, *, border: bool = False) -> Dimens
     if border:
         share = k / measured.n_points
         value, low, high = (border_corrected(each, share) for each in (value, low, high))
-        local = np.array([border_corrected(each, share) if np.isfinite(each) else np.nan for each in local])
+        local = on_curve(local, *ball_curve(share))
     return DimensionEstimate(method, value, low, high, local, measured.rows, "theory", settings)
 
 
@@ -334,16 +334,15 @@ def ball_curve(share: float) -> tuple[FloatArray, FloatArray]:
     return dimensions, expected_likelihood(dimensions, share)
 
 
-def on_curve(value: float, dimensions: FloatArray, expected: FloatArray) -> float:
-    """Return the dimension at which the expected value is the given one; below the curve in proportion."""
-    if value <= expected[0]:
-        return value / float(expected[0])
-    return float(np.exp(np.interp(np.log(value), np.log(expected), np.log(dimensions))))
+def on_curve(values: Any, dimensions: FloatArray, expected: FloatArray) -> FloatArray:
+    """Return the dimensions at which the expected values are the given ones; below the curve in proportion."""
+    above = np.exp(np.interp(np.log(np.maximum(values, expected[0])), np.log(expected), np.log(dimensions)))
+    return np.where(values <= expected[0], values / expected[0], above)
 
 
 def border_corrected(value: float, share: float) -> float:
     """Return the dimension of the ball whose expected estimate, with neighborhoods of this share, is ``value``."""
-    return on_curve(value, *ball_curve(share))
+    return float(on_curve(value, *ball_curve(share)))
 
 
 def fall_by_border(dimension: float, few: float, many: float) -> float:

@@ -343,7 +343,7 @@ def _of_ball(value: float, a: int, b: int, n: int) -> float:
     """Return the dimension of the ball whose ranks a to b of n points have the expected estimate ``value``."""
     dimensions, upper = ball_curve(b / n)
     lower = (a - 1) / ball_curve(a / n)[1] if a > 1 else 0.0
-    return on_curve(value, dimensions, (b - a) / ((b - 1) / upper - lower))
+    return float(on_curve(value, dimensions, (b - a) / ((b - 1) / upper - lower)))
 
 
 def _longest_plateau(values: FloatArray) -> tuple[int, int] | None:

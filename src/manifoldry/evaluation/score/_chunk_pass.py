@@ -11,8 +11,8 @@ from scipy.sparse import issparse
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry.evaluation._metrics._distances import SUMS, pair_sums
-from manifoldry.evaluation._metrics._shepard import N_CORRELATION_SUMS, correlation_sums
+from manifoldry.evaluation._metrics._distances import SUMS, sums_of_pairs
+from manifoldry.evaluation._metrics._shepard import N_CORRELATION_SUMS
 from manifoldry.graph._pairwise import MAX_DIFFERENCE_COLUMNS, N_PRODUCT_ROWS, LinearRows, distances_to, nearest
 
 PASS_DISTANCES = 2**19  # distances of one task of a pass, per space: about 50 MB per thread with what follows
@@ -126,7 +126,7 @@ class FirstPass:
                 if self.n_classes:
                     finite = np.where(np.isfinite(y), y, 0.0)
                     by_class[:, present] = np.add.reduceat(np.take(finite, order, axis=1), starts, axis=1)
-                sums.append(np.hstack([pair_sums(x, y, pilot), correlation_sums(x, y, about), by_class]))
+                sums.append(np.hstack([*sums_of_pairs(x, y, pilot, about), by_class]))
             return FirstShare(near, np.stack(sums))
 
         return _joined(self.spaces.over_groups(spaces, start, run, work))

@@ -17,11 +17,11 @@ from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of, relative_error
 from manifoldry.evaluation._metrics._coranking import auc_rows, sorted_ranks, worst_ranks
 from manifoldry.evaluation._metrics._distances import (
-    pair_sums,
     pilot_scale,
     scale_and_deviation,
     squared_ratios,
     stress_of_sums,
+    sums_of_pairs,
 )
 from manifoldry.evaluation._metrics._distortion import LocalDistortion, log_radii, squared_radii
 from manifoldry.evaluation._metrics._shepard import (
@@ -153,15 +153,17 @@ def _layout_statistics(
     about: tuple[float, float],
 ) -> Statistics:
     y = _Neighbors.of(from_y, task)
-    ranked, summed = task.needs(RANK_METRICS), task.needs(SUM_METRICS)
+    ranked, sums = task.needs(RANK_METRICS), None
+    if task.needs(SUM_METRICS):
+        sums = sums_of_pairs(x.distances, from_y, pilot, about)
     return Statistics(
         y.lengths,
         np.take_along_axis(from_y, columns, axis=1),
         x_in_y=y.ranks(x.nearest) if ranked else None,
         y_in_x=x.ranks(y.nearest) if ranked else None,
         areas=auc_rows(worst_ranks(x.order, y.ranking), from_y.shape[1]) if "r_nx_auc" in task.metrics else None,
-        sums=pair_sums(x.distances, from_y, pilot) if summed else None,
-        products=correlation_sums(x.distances, from_y, about) if summed else None,
+        sums=None if sums is None else sums[0],
+        products=None if sums is None else sums[1],
         triplets=triplet_sums(x.distances, from_y, triplets) if "triplet_accuracy" in task.metrics else None,
     )
 

@@ -1,16 +1,21 @@
 """Shortest paths on a graph in compressed rows.
 
-Both searches correct labels until none improves. This fixed point is unique and, because floating-point addition is
-monotone, bit-identical to Dijkstra's result; so it does not depend on the search, the order or the block.
+All searches give bit-identical results to Dijkstra's. The searches to all points correct labels until none improves.
+This fixed point is unique and, because floating-point addition is monotone, that of Dijkstra; so it does not depend on
+the search, the order or the block.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
+import numba as nb
 import numpy as np
 
 from manifoldry._core.kernel import kernel
+
+N_SHARED = 50  # points that the search from a source sees before those from its targets begin: most are among them
+ROUNDED = 1.0 + 1e-9  # relative difference of sums of the same lengths in any order, at most
 
 _graph = "int64[::1], int32[::1], float64[::1]"
 
@@ -138,42 +143,78 @@ def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
                 row[points[v]] = distance[v, lane]
 
 
+@nb.njit
+def _grow(indptr, indices, lengths, heap, seen, distance, other, limit, best):  # type: ignore[no-untyped-def]
+    """Search from the nearest waiting point of one side; return the least length of a path to the ``other`` side."""
+    reached, u = heappop(heap)
+    if reached > distance[u]:
+        return best  # it was searched from when it was nearer
+    for e in range(indptr[u], indptr[u + 1]):
+        v = np.int64(indices[e])
+        candidate = reached + lengths[e]
+        if candidate < distance[v] and candidate <= limit:
+            if distance[v] == np.inf:
+                seen.append(v)
+            distance[v] = candidate
+            heappush(heap, (candidate, v))
+            best = min(best, candidate + other[v])
+    return best
+
+
+@nb.njit
+def _meet(indptr, indices, lengths, heap, seen, ahead, back, back_seen, longest):  # type: ignore[no-untyped-def]
+    """Search on from the source along paths up to the ``longest``; the search from the target has seen their points."""
+    waiting = [(ahead[v], v) for v in back_seen if ahead[v] + back[v] <= longest]
+    heapify(waiting)
+    while len(waiting) > 0:
+        reached, u = heappop(waiting)
+        for e in range(indptr[u], indptr[u + 1]):
+            v = np.int64(indices[e])
+            candidate = reached + lengths[e]
+            if candidate < ahead[v] and candidate + back[v] <= longest:
+                if ahead[v] == np.inf:
+                    seen.append(v)
+                ahead[v] = candidate
+                heappush(heap, (candidate, v))
+                heappush(waiting, (candidate, v))
+
+
 @kernel(f"void({_graph}, int64[::1], int64[::1], int64[::1], float64[::1], float64[::1], int64, int64)")
 def paths_to_targets(indptr, indices, lengths, sources, ends, targets, limits, out, lo, hi):  # type: ignore[no-untyped-def]
     """Write the distances of ``sources[lo:hi]`` to the targets of each, infinite beyond the limits of these.
 
-    The targets of source s are ``targets[ends[s]:ends[s + 1]]``. The search ends when all of them are reached.
+    The targets of source s are ``targets[ends[s]:ends[s + 1]]``; edges have both directions. Searches from the source,
+    one for all its targets, and from each target meet halfway: of many dimensions, both balls have far fewer points
+    than one that reaches the target. Then lengths are added from the source on, as Dijkstra's algorithm does.
     """
     n = len(indptr) - 1
-    distance, is_target, is_done = np.full(n, np.inf), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    ahead, back = np.full(n, np.inf), np.full(n, np.inf)
     for s in range(lo, hi):
-        limit, missing = 0.0, 0
-        for t in range(ends[s], ends[s + 1]):
-            limit = max(limit, limits[t])
-            missing += not is_target[targets[t]]
-            is_target[targets[t]] = True
-        distance[sources[s]] = 0.0
+        farthest = limits[ends[s] : ends[s + 1]].max()
+        ahead[sources[s]] = 0.0
         heap, seen = [(0.0, sources[s])], [sources[s]]
-        while len(heap) > 0 and missing > 0:
-            reached, u = heappop(heap)
-            if is_done[u]:
-                continue
-            is_done[u] = True
-            missing -= is_target[u]
-            for e in range(indptr[u], indptr[u + 1]):
-                v = np.int64(indices[e])
-                candidate = reached + lengths[e]
-                if candidate < distance[v] and candidate <= limit:
-                    if distance[v] == np.inf:
-                        seen.append(v)
-                    distance[v] = candidate
-                    heappush(heap, (candidate, v))
+        back_heap, back_seen = [(0.0, sources[s])], [sources[s]]
         for t in range(ends[s], ends[s + 1]):
-            v = targets[t]
-            out[t] = distance[v] if is_done[v] and distance[v] <= limits[t] else np.inf
-            is_target[v] = False
+            target, limit, best = targets[t], ROUNDED * limits[t], ahead[targets[t]]
+            back[target] = 0.0
+            back_heap.clear()
+            back_seen.clear()
+            back_heap.append((0.0, target))
+            back_seen.append(target)
+            while len(heap) > 0 and len(back_heap) > 0:
+                if heap[0][0] + back_heap[0][0] > min(ROUNDED * best, limit):
+                    break
+                if len(seen) < N_SHARED or heap[0][0] <= back_heap[0][0]:
+                    best = _grow(indptr, indices, lengths, heap, seen, ahead, back, farthest, best)
+                else:
+                    best = _grow(indptr, indices, lengths, back_heap, back_seen, back, ahead, limit, best)
+            if best <= limit and len(heap) > 0 and heap[0][0] < ahead[target]:
+                _meet(indptr, indices, lengths, heap, seen, ahead, back, back_seen, ROUNDED * best)
+            out[t] = ahead[target] if ahead[target] <= limits[t] else np.inf
+            for v in back_seen:
+                back[v] = np.inf
         for v in seen:
-            distance[v], is_done[v] = np.inf, False
+            ahead[v] = np.inf
 
 
 @kernel("int64[::1](int64[::1], int32[::1], int64)")

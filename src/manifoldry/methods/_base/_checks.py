@@ -6,7 +6,7 @@ Neighbors are compared in a sample of bounded size, so the check takes a few hun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,8 @@ MAX_POPULATION = 3000  # maximum number of points among which neighbors are comp
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
 COMPARED_ROWS = 32  # rows that one task compares
+N_COMPARED_ALONE = 25
+"""The first number without principal components to compare with, where only chance has to be excluded."""
 MAX_POPULATION_ENTRIES = 10_000_000  # maximum number of entries (rows times columns) of the compared population: 80 MB
 N_COMPARED_NEIGHBORS = 15
 """Number of neighbors compared, as in `metrics.score`; of few points a tenth, as more are no neighborhood."""
@@ -66,14 +68,14 @@ STANDARD_ERRORS = 2.5
 class LayoutReport:
     """The result of the check of a layout: defects of the input and of the layout, and scores of kept neighbors.
 
-    The scores are those of `metrics.score` among ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as
-    many principal components. Without distances to compare with there are none.
+    ``figures``, a dict or what computes it, are those of `metrics.score` among ``n_among`` points, at ``n_compared`` of
+    them; ``pca`` has those of as many principal components. Without distances to compare with they are None.
     """
 
     causes: tuple[str, ...] = ()
     symptoms: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Any = None
 
 
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
@@ -154,7 +156,7 @@ class LayoutCheck:
                 *lost,
             ),
             (*self._dominated([each for each in far if each.share <= limit]), *(() if warned else crowded)),
-            {} if compared is None else compared.figures,
+            None if compared is None else compared.figures,
         )
 
     def _crowds(self, plotted: FloatArray, axes: AxisMoments) -> tuple[tuple[str, ...], float]:
@@ -213,27 +215,28 @@ class LayoutCheck:
         # Components of a sample would span another plane than the model's own.
         if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
+        in_data = self._distance_rows(points)
         layouts = [Y[points]] if components is None else [Y[points], components]
-        distances_in = [self._distances_in_data(points), *(distance_rows(layout) for layout in layouts)]
-        known: list[list[_KeptRows]] = []
-        for n_compared in COMPARED:
-            lo, hi = sum(len(rows[0].trust) for rows in known), min(len(points), n_compared)
-            blocks = [(np.arange(a + lo, b + lo), k, *distances_in) for a, b in self.run.ranges(hi - lo, COMPARED_ROWS)]
-            known += self.run.map(_kept_rows, blocks, blas=True)
-            kept = [_KeptRows.joined(rows) for rows in zip(*known, strict=True)]
-            comparison = _compare(kept[0], kept[1] if len(kept) > 1 else None, len(Y))
+        for n_compared in COMPARED if components is not None else (N_COMPARED_ALONE, *COMPARED):
+            rows = _Rows.of(in_data, layouts, k, min(len(points), n_compared), self.run)
+            comparison = _compare(rows.trust, len(Y))
             if comparison.harmless or comparison.harmful:
                 break
-        scores: dict[str, Any] = {"n_neighbors": k, "n_compared": hi, "n_among": len(points), **kept[0].scores}
-        return replace(comparison, figures=scores if components is None else {**scores, "pca": kept[1].scores})
+        large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
+        if large or n_compared > COMPARED[0]:  # much to keep until they are read, or to compute again
+            return replace(comparison, n_compared=len(rows.in_data), figures=rows.figures())
+        later = partial(_figures, in_data, layouts, k, min(len(points), COMPARED[0]))
+        return replace(comparison, n_compared=len(rows.in_data), figures=later)
 
-    def _distances_in_data(self, points: IntArray) -> DistanceRows:
-        """Return the function that gives rows of the distances in the data between some points."""
+    def _distance_rows(self, points: IntArray) -> DistanceRows:
+        """Return the function of positions in ``points`` to the distances in the data from these to all of them."""
         X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
         if metric == "precomputed":
-            return lambda rows: X[np.ix_(points[rows], points)].astype(float)
+            return lambda some: X[np.ix_(points[some], points)].astype(float)
         population, mapped = X[points].astype(float), row_map(metric, parameters, X)
-        return distance_rows(population, metric, parameters) if mapped is None else distance_rows(mapped(population))
+        if mapped is not None:
+            population, metric, parameters = mapped(population), "euclidean", None
+        return distance_rows(population, metric, parameters)
 
     def _at_random(self, comparison: _Comparison) -> tuple[str, ...]:
         """Return a text if neighbors are kept no better than at random, unless the method ignores the units of X."""
@@ -248,7 +251,7 @@ class LayoutCheck:
         """Return a text if a method for pictures keeps neighbors less well than principal components."""
         if not (comparison.harmful and self.for_pictures):
             return ()
-        m = comparison.figures["n_compared"]
+        m = comparison.n_compared
         sampled = "" if m >= len(self.Y) else f", of {m:,} points"
         return (
             f"Neighbors are kept less well than by PCA (trustworthiness {comparison.trust:.2f}, PCA "
@@ -285,7 +288,8 @@ class _Comparison:
     trust: float
     lost: float
     lost_error: float
-    figures: dict[str, Any] = field(default_factory=dict)
+    n_compared: int = 0
+    figures: Any = None
 
     @property
     def harmful(self) -> bool:
@@ -299,50 +303,59 @@ class _Comparison:
 
 
 @dataclass(frozen=True)
-class _KeptRows:
-    """How well each compared row keeps its neighbors in a layout: trustworthiness, continuity, and share kept."""
+class _Rows:
+    """Distances (m, n) from the compared points in the data and in layouts, and the trustworthiness of each row."""
 
-    trust: FloatArray
-    continuity: FloatArray
-    knn_kept: FloatArray
+    k: int
+    in_data: FloatArray
+    in_layouts: tuple[FloatArray, ...]
+    trust: tuple[FloatArray, ...]
 
     @classmethod
-    def joined(cls, blocks: Sequence[_KeptRows]) -> _KeptRows:
-        """Return the rows of some blocks."""
-        names = ("trust", "continuity", "knn_kept")
-        return cls(*(np.concatenate([getattr(block, name) for block in blocks]) for name in names))
+    def of(cls, in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int, run: Run) -> _Rows:
+        """Compare the first m points."""
+        spaces = (in_data, *(distance_rows(Y) for Y in layouts))
 
-    @property
-    def scores(self) -> dict[str, float]:
-        """The means, by their names in `metrics.score`."""
-        return {
-            "trustworthiness": float(self.trust.mean()),
-            "continuity": float(self.continuity.mean()),
-            "knn_kept": float(self.knn_kept.mean()),
-        }
+        def block(lo: int, hi: int) -> tuple[list[FloatArray], list[FloatArray]]:
+            distances = [distances_without_self(space, np.arange(lo, hi)) for space in spaces]
+            neighbors = np.hstack([nearest(each, k) for each in distances[1:]])
+            ranks = np.split(ranks_of(distances[0], neighbors), len(layouts), axis=1)
+            return distances, [nearness(distances[0].shape[1], part) for part in ranks]
+
+        blocks = run.map(block, run.ranges(m, COMPARED_ROWS), blas=True)
+        distances, trust = (
+            [np.concatenate(parts) for parts in zip(*lists, strict=True)] for lists in zip(*blocks, strict=True)
+        )
+        return cls(k, distances[0], tuple(distances[1:]), tuple(trust))
+
+    def figures(self) -> dict[str, Any]:
+        """Return the scores of the layout, and of principal components if they were compared."""
+        neighbors = nearest(self.in_data, self.k)
+        m, n = self.in_data.shape
+        scores: list[dict[str, Any]] = []
+        for distances, trust in zip(self.in_layouts, self.trust, strict=True):
+            ranks = ranks_of(distances, neighbors)
+            scores.append({"trustworthiness": float(trust.mean()), "continuity": float(nearness(n, ranks).mean())})
+            scores[-1]["knn_kept"] = float(preserved_share(ranks).mean())
+        layout, *others = scores
+        named = {"n_neighbors": self.k, "n_compared": m, "n_among": n, **layout}
+        return named if not others else {**named, "pca": others[0]}
 
 
-def _kept_rows(rows: IntArray, k: int, in_data: DistanceRows, *in_layouts: DistanceRows) -> list[_KeptRows]:
-    """Compare the k nearest of some points in the data with those in each layout."""
-    data = distances_without_self(in_data, rows)
-    layouts = [distances_without_self(distances, rows) for distances in in_layouts]
-    neighbors, n = nearest(data, k), data.shape[1]
-    ranks = np.split(ranks_of(data, np.hstack([nearest(each, k) for each in layouts])), len(layouts), axis=1)
-    found = [ranks_of(each, neighbors) for each in layouts]
-    return [
-        _KeptRows(nearness(n, there), nearness(n, here), preserved_share(here))
-        for there, here in zip(ranks, found, strict=True)
-    ]
+def _figures(in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int) -> dict[str, Any]:
+    return _Rows.of(in_data, layouts, k, m, Run(0, 1)).figures()
 
 
-def _compare(layout: _KeptRows, principal: _KeptRows | None, n_points: int) -> _Comparison:
-    """Compare a layout with principal components of the data."""
-    trust = layout.trust
-    if principal is None:
-        return _Comparison(float(trust.mean()), -np.inf, 0.0)
-    lost = principal.trust - trust
-    unseen = 1.0 - len(trust) / n_points
-    return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(trust))))
+def _compare(trust: Sequence[FloatArray], n_points: int) -> _Comparison:
+    """Compare a layout with principal components of the data by the trustworthiness of rows."""
+    layout, *principal = trust
+    if not principal:
+        alone = layout.mean() - STANDARD_ERRORS * layout.std() / np.sqrt(len(layout))
+        decided = len(layout) >= COMPARED[0] or alone >= MIN_TRUST
+        return _Comparison(float(layout.mean()), -np.inf if decided else 0.0, 0.0 if decided else np.inf)
+    lost = principal[0] - layout
+    unseen = 1.0 - len(layout) / n_points
+    return _Comparison(float(layout.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(layout))))
 
 
 # Findings of a fit, the layout's and others

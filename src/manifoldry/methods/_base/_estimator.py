@@ -418,7 +418,7 @@ class Estimator(BaseEstimator, ABC):
         with run.stage("look"), one_blas_thread():
             report = check_layout(X, cast(Any, self).embedding_, self, run)
         notes = self._notes
-        notes |= {"figures": report.figures} if report.figures else {}
+        notes |= {} if report.figures is None else {"figures": report.figures}
         notes["seconds"]["look"] = run.seconds["look"]
         notes["remarks"] = (*notes.get("remarks", ()), *report.remarks)
         self._report(X, report.causes, report.symptoms)

@@ -55,7 +55,9 @@ def test_bandwidths_are_those_of_a_root_finder():
         assert conditional.bandwidths[i] == pytest.approx(sigma, rel=10 * ENTROPY_TOL)
 
 
-def test_joint_probabilities_are_symmetric_with_sum_one():
+@pytest.mark.parametrize("most", [0, 1_000_000])  # merged by compiled loops, and by scipy
+def test_joint_probabilities_are_symmetric_with_sum_one(monkeypatch, most):
+    monkeypatch.setattr(neighbor_affinity, "MAX_SERIAL_EDGES", most)
     X = np.random.default_rng(2).standard_normal((60, 4))
     conditional = perplexity_probabilities(knn_lists(X, 15), [5.0], Run(0))
     P, given = conditional.joint().toarray(), conditional.matrix.toarray()

@@ -14,10 +14,10 @@ from manifoldry._core.registry import list_clusterings, list_methods
 
 BUDGETS = {
     "_core": (3_060, 16),
-    "_numerics": (16_650, 87),
+    "_numerics": (17_150, 88),
     "graph": (3_100, 12),
-    "data": (8_050, 36),
-    "methods": (17_650, 73),
+    "data": (8_070, 36),
+    "methods": (17_680, 73),
     "evaluation": (10_550, 42),
     "viz": (3_200, 13),
     "cli": (4_850, 33),
@@ -29,7 +29,7 @@ MAX_FUNCTION_LINES = 50
 """Lines of a function without its signature and docstring."""
 MAX_FOLDER_MODULES = 15
 """Modules of a folder besides ``__init__``."""
-LARGER_FOLDERS = {"_numerics/kernels": 18, "cli/_flow": 17}
+LARGER_FOLDERS = {"_numerics/kernels": 19, "cli/_flow": 17}
 MAX_SINGLE_IMPORTER_MODULES = 37
 """Modules that exactly one other module imports: most should be merged into it. Compiled loops do not count: a module
 of them is compiled as a whole, when it is first imported."""

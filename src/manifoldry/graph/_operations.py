@@ -86,6 +86,14 @@ def label_components(labels: IntArray, graph: NeighborGraph, run: Run | None = N
     return components.astype(np.int64), component_labels
 
 
+def edge_spans(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
+    """Return every edge's length in Y."""
+    squares = np.zeros(graph.n_edges)
+    for column in np.ascontiguousarray(Y.T):  # along the rows of a narrow array it takes far longer
+        squares += np.square(np.repeat(column, graph.degrees) - column[graph.indices])
+    return np.sqrt(squares)
+
+
 def closed_groups(graph: NeighborGraph) -> int:
     """Return the number of strongly connected components that no edge leaves."""
     count, label = connected_components(graph.to_sparse(), directed=True, connection="strong")

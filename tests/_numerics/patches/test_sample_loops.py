@@ -174,8 +174,8 @@ def test_torn_edges_and_edges_between_overlapping_patches(monkeypatch):
 
 
 def test_a_fit_by_loops_has_the_same_bits_for_any_number_of_threads_and_unrolls(loops, monkeypatch):
-    monkeypatch.setattr(cover, "MIN_SHARED_ROWS", 64)
-    monkeypatch.setattr(atlases, "MIN_SHARED_ROWS", 64)
+    monkeypatch.setattr(cover, "MIN_SWEPT_ROWS", 64)
+    monkeypatch.setattr(atlases, "MIN_SWEPT_ROWS", 64)
     roll = datasets.swiss_roll(1500, random_state=2)
     fits = [IPA(n_jobs=n_jobs).fit(roll.X) for n_jobs in THREADS]
     for fit in fits[1:]:

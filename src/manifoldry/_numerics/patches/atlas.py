@@ -14,7 +14,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.patches.charts import Charts, CurvedCharts, fit_charts
 from manifoldry._numerics.patches.cover import (
-    MIN_SHARED_ROWS,
+    MIN_SWEPT_ROWS,
     CellSearch,
     Cover,
     ListedCover,
@@ -26,8 +26,8 @@ from manifoldry._numerics.patches.cover import (
     use_loops,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
-from manifoldry._numerics.patches.restarts import Trial, edge_spans
-from manifoldry.graph._operations import components
+from manifoldry._numerics.patches.restarts import Trial
+from manifoldry.graph._operations import components, edge_spans
 from manifoldry.graph._search import NeighborIndex
 
 OVERLAP_GROWTH, MAX_GROWTHS = 1.5, 4
@@ -332,7 +332,7 @@ def sample_distortions(
     entries = members.starts, members.patches, members.weights, f
     run.map(
         lambda lo, hi: edge_changes(indptr, indices, lengths, *entries, lo, hi, changes),
-        run.shares(graph.n_points, MIN_SHARED_ROWS),
+        run.shares(graph.n_points, MIN_SWEPT_ROWS),
     )
     outside = np.flatnonzero(changes == OUTSIDE)
     if len(outside):

@@ -17,7 +17,7 @@ from manifoldry._numerics.extension.local import LocalInverse, LocalReconstructi
 from manifoldry._numerics.geometry.principal import n_principal, principal_directions
 from manifoldry._numerics.patches.cover import (
     MAX_CACHED_ENTRIES,
-    MIN_SHARED_ROWS,
+    MIN_SWEPT_ROWS,
     Membership,
     entries_by_patch,
 )
@@ -126,7 +126,7 @@ class CurvedCharts:
         coordinates, tables = np.empty((len(members.points), self.width)), self.tables
         run.map(
             lambda lo, hi: chart_entries(X, members.points, members.patches, tables, lo, hi, coordinates),
-            run.shares(len(coordinates), MIN_SHARED_ROWS),
+            run.shares(len(coordinates), MIN_SWEPT_ROWS),
         )
         return coordinates
 

@@ -23,7 +23,7 @@ MIN_TREE_CENTERS = 300  # centers of few columns from which a k-d tree is faster
 MAX_SWEPT_CENTERS = 4_000  # the same for compiled loops
 MIN_COMPILED_POINTS = 20_000
 """Fewest points of a sample for compiled loops: they save some tenths of a second a fit, and take as long to load."""
-MIN_SHARED_ROWS = 1_024  # fewest rows per task of compiled loops, some tens of microseconds
+MIN_SWEPT_ROWS = 1_024  # fewest rows per task of compiled loops, some tens of microseconds
 MAX_CACHED_ENTRIES = 65_536  # distances computed at a time, which the cache of a core holds
 
 
@@ -151,7 +151,7 @@ class VoronoiCover:
         """Return the patches of the rows of a large sample, by compiled loops."""
         from manifoldry._numerics.kernels.patch_rows import join_entries, list_patches
 
-        n, tables, tasks = len(X), self.tables, run.shares(len(X), MIN_SHARED_ROWS)
+        n, tables, tasks = len(X), self.tables, run.shares(len(X), MIN_SWEPT_ROWS)
         labels = nearest_center(X, self.centers, run, compiled=True)
         listed = np.empty((n, self.neighbors.shape[1] + 1), dtype=np.int64)
         counts, weights = np.empty(n, dtype=np.int64), np.empty(listed.shape)
@@ -329,7 +329,7 @@ def nearest_center(X: Array, centers: FloatArray, run: Run, *, compiled: bool = 
         rows, weights, sums = np.ascontiguousarray(X, dtype=np.float64), *unweighted
         run.map(
             lambda lo, hi: assign_and_sum(rows, weights, centers, lo, hi, labels, sums),
-            run.shares(len(X), MIN_SHARED_ROWS),
+            run.shares(len(X), MIN_SWEPT_ROWS),
         )
         return labels
     n_rows = max(1, MAX_CACHED_ENTRIES // len(centers))

@@ -21,7 +21,7 @@ from manifoldry._numerics.patches.charts import Charts, CurvedCharts
 from manifoldry._numerics.patches.cover import (
     MAX_STEP_COLUMNS,
     MIN_COMPILED_POINTS,
-    MIN_SHARED_ROWS,
+    MIN_SWEPT_ROWS,
     Cover,
     Membership,
     VoronoiCover,
@@ -74,7 +74,7 @@ def sample_blend(
     n, turns = members.n_points, np.ascontiguousarray(stitched.frames[:, : f.shape[1]])
     entries = members.starts, members.patches, members.weights, np.ascontiguousarray(f), turns, stitched.shifts
     mean, disagreement = np.empty((n, stitched.shifts.shape[1])), np.empty(n)
-    run.map(lambda lo, hi: blend_entries(*entries, lo, hi, mean, disagreement), run.shares(n, MIN_SHARED_ROWS))
+    run.map(lambda lo, hi: blend_entries(*entries, lo, hi, mean, disagreement), run.shares(n, MIN_SWEPT_ROWS))
     return mean, disagreement
 
 

@@ -13,7 +13,7 @@ from manifoldry._core.csgraph import connected_components
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.supervised import supervised_lists
-from manifoldry.graph._operations import join_small_components, symmetrize
+from manifoldry.graph._operations import edge_spans, join_small_components, symmetrize
 from manifoldry.graph._sample import NeighborhoodData, Targets
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import short_circuits
@@ -135,14 +135,6 @@ def reconnected(graph: NeighborGraph, mask: Array) -> NeighborGraph:
     """Return the graph with the edges of the mask, and those between the components that they form."""
     _, labels = connected_components(graph.with_edges_where(mask).to_sparse(), directed=False)
     return graph.with_edges_where(mask | (labels[graph.rows()] != labels[graph.indices]))
-
-
-def edge_spans(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
-    """Return every edge's length in Y."""
-    squares = np.zeros(graph.n_edges)
-    for column in np.ascontiguousarray(Y.T):  # along the rows of a narrow array it takes far longer
-        squares += np.square(np.repeat(column, graph.degrees) - column[graph.indices])
-    return np.sqrt(squares)
 
 
 def edge_ratios(graph: NeighborGraph, Y: FloatArray) -> FloatArray:

@@ -56,6 +56,7 @@ METHODS = _modules(
     "unfolding._tesseramap TesseraMap",
     "neighbor._tsne SNE SymmetricSNE TSNE",
     "neighbor._umap UMAP",
+    "neighbor._pacmap PaCMAP LocalMAP",
     "networks._parametric_umap ParametricTSNE ParametricUMAP",
 )
 """The module of each method, so that it is imported only when it is used."""

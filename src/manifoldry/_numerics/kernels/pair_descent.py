@@ -33,7 +33,7 @@ def _square(Y, i, j):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True)
 def _add_pulls(indptr, indices, Y, i, weight, scale, local, gradient):  # type: ignore[no-untyped-def]
-    """Add the gradient of ``weight * d / (scale + d)`` over a row, times ``local / sqrt(d)`` if ``local`` is above 0."""
+    """Add the gradient of ``weight * d / (scale + d)`` over a row, times ``local / sqrt(d)`` if ``local`` > 0."""
     for e in range(indptr[i], indptr[i + 1]):
         j = indices[e]
         d = _square(Y, i, j)

@@ -21,7 +21,7 @@ from manifoldry.graph._search import NeighborIndex, NeighborRule
 from manifoldry.methods._base import estimator
 from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._embedder import Embedder, Metric, count_points
-from manifoldry.methods._base._texts import METRIC_TEXT, SEARCH_TEXT
+from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT, METRIC_TEXT, SEARCH_TEXT
 
 N_FEW_NEIGHBORS, MANY_POINTS, NEIGHBORS_PER_DECADE = 10, 10_000, 15
 """Neighbors of up to 10,000 points, and how many more for each factor of ten beyond."""
@@ -131,15 +131,18 @@ def both_ways(partners: IntArray) -> tuple[IntArray, IntArray]:
 
 def near_pairs(neighbors: IntArray, distances: FloatArray, n_near: int) -> IntArray:
     r"""Return the listed neighbors (n, n_near) of least :math:`d_{ij}^2 / (\sigma_i \sigma_j)`."""
+    distances = distances.astype(np.float64)
     ranks = distances[:, SCALE_RANKS] if distances.shape[1] > SCALE_RANKS.start else distances[:, -1:]
     scales = ranks.mean(axis=1)
     scales = np.where(scales > 0, scales, scales[scales > 0].min(initial=1.0))
-    scaled = distances**2 / (scales[:, None] * scales[neighbors])
+    scaled = (distances / scales[:, None]) * (distances / scales[neighbors])
     order = np.argsort(scaled, axis=1, kind="stable")[:, :n_near]
     return np.take_along_axis(neighbors, order, axis=1)
 
 
-def mid_near_pairs(X: Any, metric: str, order: IntArray, n_mid: int, run: Run) -> IntArray:
+def mid_near_pairs(
+    X: Any, metric: Any, metric_params: dict[str, Any] | None, order: IntArray, n_mid: int, run: Run
+) -> IntArray:
     """Return mid-near points (n, n_mid): of six random ones the second nearest; points are numbered by ``order``."""
     n, rng = len(order), run.rng("mid-near pairs")
     pairs = np.empty((n, n_mid), dtype=np.int32)
@@ -147,7 +150,7 @@ def mid_near_pairs(X: Any, metric: str, order: IntArray, n_mid: int, run: Run) -
     for m in range(n_mid):
         drawn = rng.integers(n - 1, size=(n, N_DRAWN))
         drawn += drawn >= rows[:, None]
-        distances = distances_to_listed(X, metric, order, order[drawn], run)
+        distances = distances_to_listed(X, metric, order, order[drawn], run, metric_params)
         second = np.argsort(distances, axis=1, kind="stable")[:, 1]
         pairs[:, m] = drawn[rows, second]
     return pairs
@@ -219,6 +222,7 @@ class PaCMAP(Embedder):
     mid_near_ratio: NonNegative = parameter("Number of mid-near pairs as a multiple of the near ones.", default=0.5)
     further_ratio: NonNegative = parameter("Number of further pairs as a multiple of the near ones.", default=2.0)
     metric: Metric = parameter(METRIC_TEXT, default="euclidean")
+    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
     search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
     init: Literal["pca"] | Annotated[Any, Described("an array of shape (n, n_components)")] = parameter(
         'Initial layout: "pca" for principal components (classical scaling for distances), or a given array, whose '
@@ -239,7 +243,9 @@ class PaCMAP(Embedder):
         self._rule(n_points)
 
     def _rule(self, n_points: int) -> NeighborRule:
-        rule = NeighborRule(self._n_near(n_points), None, self.metric, None, self.search).resolve(n_points)
+        rule = NeighborRule(self._n_near(n_points), None, self.metric, self.metric_params, self.search).resolve(
+            n_points
+        )
         return rule.at_least(int(rule.n_neighbors or 0) + N_EXTRA, n_points)
 
     def _n_near(self, n_points: int) -> int:
@@ -282,7 +288,7 @@ class PaCMAP(Embedder):
         number = np.empty(n, dtype=np.int32)
         number[order] = np.arange(n, dtype=np.int32)
         near = number[near_pairs(neighbors, distances, n_near)[order]]
-        return Pairs(near, mid_near_pairs(X, self.metric, order, n_mid, run), n_far, run)
+        return Pairs(near, mid_near_pairs(X, self.metric, self.metric_params, order, n_mid, run), n_far, run)
 
     def _phases(self, pairs: Pairs, run: Run) -> list[Phase]:
         total, begin, phases = sum(share for _, share in PHASES), 0, []

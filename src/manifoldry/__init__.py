@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from manifoldry.methods.spectral._kernel_pca import KernelPCA as KernelPCA
     from manifoldry.methods.spectral._laplacian import CommuteTime as CommuteTime
     from manifoldry.methods.spectral._laplacian import LaplacianEigenmaps as LaplacianEigenmaps
+    from manifoldry.methods.spectral._phate import PHATE as PHATE
     from manifoldry.methods.spectral._polynomial_pca import PolynomialPCA as PolynomialPCA
     from manifoldry.methods.unfolding._align_patches import align_patches as align_patches
     from manifoldry.methods.unfolding._charting import ManifoldCharting as ManifoldCharting

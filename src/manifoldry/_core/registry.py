@@ -30,6 +30,7 @@ METHODS = _modules(
     "spectral._laplacian LaplacianEigenmaps",
     "spectral._diffusion DiffusionMaps",
     "spectral._laplacian CommuteTime",
+    "spectral._phate PHATE",
     "linear._lpp LPP KernelLPP",
     "linear._npp NPP ONPP LinearLTSA DPP",
     "linear._pca PCA IncrementalPCA SparsePCA",

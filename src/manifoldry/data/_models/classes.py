@@ -69,6 +69,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.methods.neighbor._pacmap": ("PaCMAPExtension",),
     "manifoldry.methods.neighbor._umap": ("UMAPExtension",),
     "manifoldry.methods.networks._network": ("Network", "NetworkInverse", "NetworkMap"),
+    "manifoldry.methods.spectral._phate": ("DiffusionMean",),
     "manifoldry.methods.spectral._polynomial_pca": ("MonomialFeatures",),
     "manifoldry.methods.unfolding._patches": ("PatchGrowth",),
 }

@@ -172,7 +172,7 @@ def decaying_affinities(graph: NeighborGraph, n_neighbors: int, decay: float) ->
     """Return the symmetric affinities K (n, n), with 1 on the diagonal."""
     n = graph.n_points
     strengths = alpha_decay(graph.lengths.reshape(n, -1), n_neighbors, decay)
-    one_way = csr_array((strengths.reshape(-1), graph.indices, graph.indptr), shape=(n, n))
+    one_way = csr_array((strengths.reshape(-1), graph.indices, graph.indptr), shape=(n, n), copy=True)
     one_way.eliminate_zeros()
     both = csr_array(0.5 * (one_way + one_way.T) + eye_array(n))
     both.sort_indices()

@@ -85,6 +85,8 @@ if TYPE_CHECKING:
     from manifoldry.methods.local._lle import HessianEigenmaps as HessianEigenmaps
     from manifoldry.methods.local._lle import ModifiedLLE as ModifiedLLE
     from manifoldry.methods.local._lle import NonnegativeLLE as NonnegativeLLE
+    from manifoldry.methods.neighbor._pacmap import LocalMAP as LocalMAP
+    from manifoldry.methods.neighbor._pacmap import PaCMAP as PaCMAP
     from manifoldry.methods.neighbor._tsne import SNE as SNE
     from manifoldry.methods.neighbor._tsne import TSNE as TSNE
     from manifoldry.methods.neighbor._tsne import SymmetricSNE as SymmetricSNE
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from manifoldry.methods.spectral._kernel_pca import KernelPCA as KernelPCA
     from manifoldry.methods.spectral._laplacian import CommuteTime as CommuteTime
     from manifoldry.methods.spectral._laplacian import LaplacianEigenmaps as LaplacianEigenmaps
+    from manifoldry.methods.spectral._phate import PHATE as PHATE
     from manifoldry.methods.spectral._polynomial_pca import PolynomialPCA as PolynomialPCA
     from manifoldry.methods.unfolding._align_patches import align_patches as align_patches
     from manifoldry.methods.unfolding._charting import ManifoldCharting as ManifoldCharting

@@ -9,7 +9,8 @@ from sklearn.manifold import smacof
 from manifoldry._core.run import Run
 from manifoldry._core.values import Stop
 from manifoldry._numerics.elbow import MIN_CURVE_SHARE, elbow
-from manifoldry.methods.scaling._mds import MAX_NUMPY_POINTS, MonotoneFit, guttman_transform, majorize, rank_majorize
+from manifoldry._numerics.smacof import MAX_NUMPY_POINTS, guttman_transform, majorize
+from manifoldry.methods.scaling._mds import MonotoneFit, rank_majorize
 
 MANY = MAX_NUMPY_POINTS + 100
 

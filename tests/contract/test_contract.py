@@ -32,7 +32,7 @@ SPARSE = [card for card in OWN if card.cls().__sklearn_tags__().input_tags.spars
 each, each_own = among(CARDS), among(OWN)
 
 ROUNDING = 1e-8
-MAJORIZATION = (manifoldry.MDS, manifoldry.NonmetricMDS)
+MAJORIZATION = (manifoldry.MDS, manifoldry.NonmetricMDS, manifoldry.PHATE)
 WITHOUT_TASKS = {
     "ClassicalMDS",
     "LaplacianEigenmaps",

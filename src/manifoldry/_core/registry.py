@@ -30,6 +30,7 @@ METHODS = _modules(
     "spectral._laplacian LaplacianEigenmaps",
     "spectral._diffusion DiffusionMaps",
     "spectral._laplacian CommuteTime",
+    "spectral._phate PHATE",
     "linear._lpp LPP KernelLPP",
     "linear._npp NPP ONPP LinearLTSA DPP",
     "linear._pca PCA IncrementalPCA SparsePCA",
@@ -56,6 +57,7 @@ METHODS = _modules(
     "unfolding._tesseramap TesseraMap",
     "neighbor._tsne SNE SymmetricSNE TSNE",
     "neighbor._umap UMAP",
+    "neighbor._pacmap PaCMAP LocalMAP",
     "networks._parametric_umap ParametricTSNE ParametricUMAP",
 )
 """The module of each method, so that it is imported only when it is used."""

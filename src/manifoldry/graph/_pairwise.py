@@ -146,19 +146,26 @@ def nearest_points(
     return neighbors, lengths
 
 
-def distances_to_listed(points: Any, metric: str, rows: IntArray, columns: IntArray, run: Run) -> FloatArray:
+def distances_to_listed(
+    points: Any,
+    metric: Any,
+    rows: IntArray,
+    columns: IntArray,
+    run: Run,
+    metric_params: dict[str, Any] | None = None,
+) -> FloatArray:
     """Return the distances (m, c) from the points ``rows`` (m,) to the points listed for each, ``columns`` (m, c)."""
-    mapped = row_map(metric, None, points)
+    mapped = row_map(metric, metric_params, points)
     if mapped is not None:
-        points, metric = mapped(points), "euclidean"
+        points, metric, metric_params = mapped(points), "euclidean", None
     if metric == "euclidean" and not issparse(points):
         grain = max(1, BLOCK_DISTANCES // (columns.shape[1] * points.shape[1]))
 
         def block(lo: int, hi: int) -> FloatArray:
-            difference = points[columns[lo:hi]] - points[rows[lo:hi], None]
+            difference = np.subtract(points[columns[lo:hi]], points[rows[lo:hi], None], dtype=np.float64)
             return np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
     else:
-        distances, grain = distance_rows(points, metric), chunk_rows(points.shape[0])
+        distances, grain = distance_rows(points, metric, metric_params), chunk_rows(points.shape[0])
 
         def block(lo: int, hi: int) -> FloatArray:
             return np.take_along_axis(distances(rows[lo:hi]), columns[lo:hi], axis=1)

@@ -66,8 +66,10 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.methods.linear._pca": ("RowMoments",),
     "manifoldry.methods.linear._probabilistic_pca": ("LatentGaussian",),
     "manifoldry.methods.linear._robust_pca": ("RobustProjection",),
+    "manifoldry.methods.neighbor._pacmap": ("PaCMAPExtension",),
     "manifoldry.methods.neighbor._umap": ("UMAPExtension",),
     "manifoldry.methods.networks._network": ("Network", "NetworkInverse", "NetworkMap"),
+    "manifoldry.methods.spectral._phate": ("DiffusionMean",),
     "manifoldry.methods.spectral._polynomial_pca": ("MonomialFeatures",),
     "manifoldry.methods.unfolding._patches": ("PatchGrowth",),
 }

@@ -78,6 +78,9 @@ MAPS = {
     "Mesh()": "corner: list(2) of number(); spacing: positive(); halves: list(2) of int(_)",
     "FFTPotential(n, q)": "mesh: Mesh(); nodes: f4(_, _); layout: ExactPotential(n, q)",
     "BarnesHutPotential(n, q)": "layout: f8(n, 4); angle: positive(); kernel: LayoutKernel()",
+    "DiffusionMean(d, q)": "index: NeighborIndex(n, d); targets: f(n, q); coordinates: f(n, q); decay: positive(); "
+    "n_neighbors: int(_)",
+    "PaCMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q)",
     "UMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
     "FittedDistances(n, d)": "X: rows(n, d)?",
     "GramExtension(n, q)": "scaling: Scaling(n, q)",

@@ -1,6 +1,7 @@
 """Tests of loops of the GPU: in numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) or, by ``make test-gpu``, on a GPU."""
 
 import os
+import sys
 
 import pytest
 
@@ -9,6 +10,10 @@ from manifoldry._core.run import Run
 
 if not (simulated() or os.environ.get("MANIFOLDRY_TEST_GPU") == "1"):
     collect_ignore_glob = ["test_*.py"]  # numba decides when it is imported whether it simulates
+
+
+if simulated():
+    sys.setswitchinterval(1e-5)  # the simulator waits for its threads in a loop, which gives up the interpreter's lock late
 
 
 @pytest.fixture

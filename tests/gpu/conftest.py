@@ -3,6 +3,7 @@
 import os
 import sys
 
+import numpy as np
 import pytest
 
 from manifoldry._core.device import simulated
@@ -13,7 +14,19 @@ if not (simulated() or os.environ.get("MANIFOLDRY_TEST_GPU") == "1"):
 
 
 if simulated():
-    sys.setswitchinterval(1e-5)  # the simulator waits for its threads in a loop, which gives up the interpreter's lock late
+    from numba.cuda.simulator import kernelapi
+
+    sys.setswitchinterval(
+        1e-5
+    )  # the simulator polls its threads, and would hold the interpreter's lock for 5 ms each time
+
+    def _array(shared, shape, dtype):
+        """Return the array that a line of a loop shares in its block: the same if its threads ask for it at once."""
+        caller = sys._getframe(1)
+        array = np.empty(shape, kernelapi.numpy_support.as_dtype(dtype) if hasattr(dtype, "bitwidth") else dtype)
+        return shared._allocations.setdefault((caller.f_code.co_filename, caller.f_lineno), array)
+
+    kernelapi.FakeCUDAShared.array = _array
 
 
 @pytest.fixture

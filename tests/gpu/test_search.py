@@ -18,12 +18,13 @@ def small_cells(monkeypatch):
     """Divide small data into cells, in several tiles, groups and samples."""
     for name, value in {
         "MAX_EXACT_ROWS": 50,
-        "N_PROBE_ROWS": 20,
-        "N_RECALL_ROWS": 12,
-        "TILE_ROWS": 16,
-        "TILE_ENTRIES": 16 * 24,
-        "GROUP_ROWS": 64,
-        "GROUP_ENTRIES": 300,
+        "N_PROBE_ROWS": 16,
+        "N_RECALL_ROWS": 8,
+        "N_SPARE_CANDIDATES": 3,
+        "TILE_ROWS": 12,
+        "TILE_ENTRIES": 12 * 40,
+        "GROUP_ROWS": 40,
+        "GROUP_ENTRIES": 200,
     }.items():
         monkeypatch.setattr(_gpu, name, value)
 
@@ -124,30 +125,30 @@ def test_rows_on_a_line_are_repeated_in_double_precision(run, scale):
 
 @pytest.mark.usefixtures("small_cells")
 def test_cells_hold_nearly_all_neighbors_and_the_recall_is_measured(run):
-    X = np.random.default_rng(3).normal(size=(160, 3)).astype(np.float32)
+    X = np.random.default_rng(3).normal(size=(100, 3)).astype(np.float32)
     engine = DeviceSearch(X, 4, run)
     assert engine.name == "gpu_cells"
-    np.testing.assert_array_equal(np.sort(engine.members), np.arange(160))
-    assert engine.starts[-1] == 160
+    np.testing.assert_array_equal(np.sort(engine.members), np.arange(100))
+    assert engine.starts[-1] == 100
     assert engine.recall >= _gpu.MIN_RECALL
     distances, indices = engine.nearest(X, 5, run, own=True)
     exact, _ = _exact(X, X, 5)
     assert np.mean(distances <= exact * (1 + 1e-12)) >= 0.97
-    np.testing.assert_array_equal(indices[:, 0], np.arange(160))
+    np.testing.assert_array_equal(indices[:, 0], np.arange(100))
     np.testing.assert_allclose(distances, np.linalg.norm(X[:, None].astype(float) - X[indices], axis=2), rtol=1e-12)
     again = DeviceSearch(X, 4, run)
     np.testing.assert_array_equal(again.members, engine.members)
     np.testing.assert_array_equal(again.nearest(X, 5, run, own=True)[1], indices)
-    queries = X[:40] + np.float32(0.01)
+    queries = X[:20] + np.float32(0.01)
     assert np.mean(engine.nearest(queries, 4, run)[0] <= _exact(queries, X, 4)[0] * (1 + 1e-12)) >= 0.97
 
 
 @pytest.mark.usefixtures("small_cells")
 def test_more_neighbors_than_the_probed_cells_hold_are_still_complete(run):
-    X = np.random.default_rng(4).normal(size=(100, 2)).astype(np.float32)
+    X = np.random.default_rng(4).normal(size=(80, 2)).astype(np.float32)
     engine = DeviceSearch(X, 1, run)
-    distances, indices = engine.nearest(X[:20], 100, run)
-    expected = _exact(X[:20], X, 100)
+    distances, indices = engine.nearest(X[:10], 80, run)
+    expected = _exact(X[:10], X, 80)
     np.testing.assert_array_equal(indices, expected[1])
     np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
 

@@ -129,7 +129,9 @@ class DeviceSearch:
         """Return the cell of each row, on the GPU."""
         rows, centers = gpu.array(Q), self._scaled(gpu.array(self.centers), gpu)
         step = 1 + FACTOR_ENTRIES // Q.shape[1]
-        parts = [nearest_centers(self._scaled(rows[lo : lo + step], gpu), centers, gpu) for lo in range(0, len(Q), step)]
+        parts = [
+            nearest_centers(self._scaled(rows[lo : lo + step], gpu), centers, gpu) for lo in range(0, len(Q), step)
+        ]
         return gpu.xp.concatenate(parts)
 
     def _nearest_cells(self, gpu: Device) -> Any:
@@ -249,7 +251,7 @@ class _Scores:
         self.n_points = max(4, min(n + 3, most, FACTOR_ENTRIES // self.depth)) // 4 * 4
         sizes = self.n_rows * self.n_points, self.n_rows * self.depth, self.depth * self.n_points
         gpu.require("A tile of the neighbor search", sum(sizes) * self.real.itemsize)
-        self.tile, self.left, self.right = (xp.empty(size, dtype=real) for size in sizes)
+        self.tile, self.left, self.right = (xp.zeros(size, dtype=real) for size in sizes)  # padding stays finite
         self.norms = xp.empty(len(order))
         self.flip = int(np.iinfo(f"i{self.real.itemsize}").max)
         self.bits = view(self.tile.view(f"i{self.real.itemsize}"))

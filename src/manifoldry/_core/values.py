@@ -89,6 +89,15 @@ class NeighborGraph(OneLine):
         return cls(np.arange(0, n * k + 1, k, dtype=np.int64), indices.reshape(-1), distances.reshape(-1))
 
     @classmethod
+    def of_search(cls, indices: IntArray, lengths: FloatArray, k: int) -> NeighborGraph:
+        """Build the same from the arrays of n k entries of a search that cannot list what `__post_init__` looks for."""
+        graph = cls.__new__(cls)
+        indptr = np.arange(0, len(indices) + 1, k, dtype=np.int64)
+        for name, value in {"indptr": indptr, "indices": indices, "lengths": lengths}.items():
+            object.__setattr__(graph, name, value)
+        return graph
+
+    @classmethod
     def from_sparse(cls, matrix: Any, *, symmetric: bool = False) -> NeighborGraph:
         """Build from a sparse matrix of lengths; stored zeros are pairs of length 0, the diagonal is dropped."""
         from scipy.sparse import csr_array

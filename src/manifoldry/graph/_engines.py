@@ -306,6 +306,14 @@ def rerank(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[Floa
     return distances, indices
 
 
+def without_self(indices: IntArray, distances: FloatArray, rows: IntArray) -> tuple[IntArray, FloatArray]:
+    """Drop the number of each row; where it is missing, because of many duplicates, drop the last entry."""
+    n, width = indices.shape
+    keep = indices != rows[:, None]
+    keep[keep.all(axis=1), -1] = False
+    return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
+
+
 def recall_by_distance(distances: FloatArray, exact: FloatArray) -> float:
     """Return the recall of the k - 1 nearest others by distances: any of the equal ones at the k-th is correct."""
     return float(np.mean(distances[:, 1:] <= exact[:, -1:] * (1 + 1e-6)))

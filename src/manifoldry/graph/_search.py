@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._engines import Brute, CosineSearch, KDTree, MappedSearch, Precomputed, unit_rows
+from manifoldry.graph._engines import Brute, CosineSearch, KDTree, MappedSearch, Precomputed, unit_rows, without_self
 from manifoldry.graph._pairwise import like, row_map
 
 # The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
@@ -127,8 +127,10 @@ class NeighborIndex:
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
             return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
+        if run.gpu is not None and rule.radius is None and hasattr(self.engine, "graph"):
+            return self.engine.graph(int(rule.n_neighbors), run)
         distances, indices = self.engine.nearest(X, int(rule.n_neighbors) + 1, run, own=True)
-        indices, distances = _without_self(indices, distances)
+        indices, distances = without_self(indices, distances, np.arange(self.n_points))
         if rule.radius is None:
             return NeighborGraph.from_rows(indices, distances)
         inside = distances <= rule.radius
@@ -159,7 +161,9 @@ class NeighborIndex:
             indices, distances = _padded(rows, indices, distances, m)
         else:
             distances, indices = self.engine.nearest(X, int(rule.n_neighbors), run)
-            far = ~(distances <= (np.inf if rule.radius is None else rule.radius))
+            if rule.radius is None:
+                return indices, distances
+            far = ~(distances <= rule.radius)
             indices, distances = np.where(far, -1, indices), np.where(far, np.inf, distances)
         isolated = np.flatnonzero((indices < 0).all(axis=1))
         if len(isolated):
@@ -219,12 +223,15 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
         return MappedSearch(mapped, _engine(mapped(X), _euclidean(rule), run))
     if rule.metric == "cosine" and not issparse(X) and X.any(axis=1).all():
         return CosineSearch(_engine(unit_rows(X), _euclidean(rule), run))
-    if rule.metric == "euclidean" and not issparse(X) and columns <= MAX_TREE_COLUMNS:
+    euclidean_rows = rule.metric == "euclidean" and not issparse(X)
+    if run.gpu is not None and euclidean_rows and (engine := _on_gpu(X, rule, run)) is not None:
+        return engine
+    if euclidean_rows and columns <= MAX_TREE_COLUMNS:
         return KDTree(X)
     takes_long = rule.search == "auto" and exact_seconds(n, columns) > MAX_EXACT_SECONDS
     if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
         return Brute(X, rule.metric, rule.metric_params)
-    if rule.metric == "euclidean" and not issparse(X):
+    if euclidean_rows:
         return _approximate(X, int(rule.n_neighbors), run)
     if rule.search == "approximate":
         rows = "sparse" if issparse(X) else "dense"
@@ -233,6 +240,21 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
             f"{rows} rows and metric={rule.metric!r}: use search='exact'."
         )
     return Brute(X, rule.metric, rule.metric_params)
+
+
+def exact_engine(X: Array) -> Any:
+    """Return the exact Euclidean search of the CPU for dense rows."""
+    return KDTree(X) if X.shape[1] <= MAX_TREE_COLUMNS else Brute(X)
+
+
+def _on_gpu(X: Array, rule: NeighborRule, run: Run) -> Any:
+    """Return the search on the GPU if it has loops for the rule and its recall is high enough."""
+    if rule.n_neighbors is None or int(rule.n_neighbors) > MAX_DESCENT_NEIGHBORS:
+        return None
+    from manifoldry.graph._gpu import DeviceSearch
+
+    engine = DeviceSearch(X, int(rule.n_neighbors), run, exact=rule.search == "exact")
+    return engine if getattr(engine, "recall", 1.0) >= MIN_DESCENT_RECALL else None
 
 
 def exact_seconds(n: int, columns: int) -> float:
@@ -273,15 +295,6 @@ def _listed_by_all(graph: Any) -> int | None:
     """Return how many others every row of a sparse graph lists, None if they differ; new rows list one more."""
     degrees = NeighborGraph.from_sparse(graph).degrees
     return int(degrees[0]) if degrees[0] > 0 and (degrees == degrees[0]).all() else None
-
-
-def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Drop each row's own index; where it is missing, because of many duplicates, drop the last entry."""
-    n, width = indices.shape
-    keep = indices != np.arange(n)[:, None]
-    self_missing = keep.all(axis=1)
-    keep[self_missing, -1] = False
-    return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
 
 
 def _padded(rows: IntArray, indices: IntArray, distances: FloatArray, m: int) -> tuple[IntArray, FloatArray]:

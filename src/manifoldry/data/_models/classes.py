@@ -52,6 +52,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.evaluation.selection._objectives": ("Criterion", "Purpose", "SkippedMethod"),
     "manifoldry.graph._approximate": ("NNDescent", "ProjectionTree"),
     "manifoldry.graph._engines": ("Brute", "CosineSearch", "KDTree", "MappedSearch", "Precomputed"),
+    "manifoldry.graph._gpu": ("DeviceSearch",),
     "manifoldry.graph._pairwise": ("LinearRows", "RootProportions", "ScaledColumns"),
     "manifoldry.graph._search": ("NeighborIndex", "NeighborRule"),
     "manifoldry.graph._short_circuits": ("RefinedIndex", "ShortCircuits"),

@@ -1,0 +1,225 @@
+"""Loops of the neighbor search on a GPU: factors of scores, the smallest scores of a row, the order by differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import cuda
+
+from manifoldry._core.device import device_kernel
+
+MAX_KEPT = 256
+"""Maximum length of a list."""
+SCORES_PER_THREAD, MAX_NEW, MAX_THREADS = 4, 128, 128
+"""Scores that a thread reads between two barriers, how many entries are added to a list before it is sorted again, and
+the maximum number of threads: one step adds at most their product to the slots."""
+N_SLOTS = 1024
+"""A power of two, at least ``MAX_KEPT + MAX_NEW + SCORES_PER_THREAD * MAX_THREADS``."""
+LANES, RANKED_ROWS = 32, 4
+"""Threads that rank the candidates of a row, and rows of a block of these."""
+LARGEST, NOBODY = 2**63 - 1, 2**31 - 1
+"""A score and a number that follow all others."""
+MAX_COORDINATE = 1e6
+"""Coordinates beyond this, in units of the usual extent, are clipped, so that no square overflows."""
+
+
+@cuda.jit(device=True)
+def _centered(value, center, scale):  # type: ignore[no-untyped-def]
+    return min(max((value - center) * scale, -MAX_COORDINATE), MAX_COORDINATE)
+
+
+@device_kernel(
+    [
+        f"void({data}[:, ::1], {data}[:, ::1], int32[::1], int32[::1], float64[:, ::1], float64, int64, int64, int64, "
+        f"int64, int64, int64, int64, {real}[::1], {real}[::1], float64[::1])"
+        for data in ("float32", "float64")
+        for real in ("float32", "float64")
+    ]
+)
+def fill_factors(  # type: ignore[no-untyped-def]
+    X, Q, order, table, centers, scale, cell, lo, hi, first, last, stride, depth, left, right, norms
+):
+    """Fill the factors of scores |x|^2 - 2 q.x around the center of a cell, and ``norms[lo:hi]``, the squares |q|^2.
+
+    ``left`` (hi - lo, depth) belongs to the rows ``order[lo:hi]`` of Q and ``right`` (depth, stride) to the rows
+    ``table[first:last]`` of X. The depth is the number of columns and at least one for |x|^2.
+    """
+    i, n_points, n_columns = cuda.grid(1), last - first, X.shape[1]
+    norm = 0.0
+    if i < n_points:
+        row = table[first + i]
+        for j in range(n_columns):
+            value = _centered(float(X[row, j]), centers[cell, j], scale)
+            right[j * stride + i] = value
+            norm += value * value
+        right[n_columns * stride + i] = norm
+        for j in range(n_columns + 1, depth):
+            right[j * stride + i] = 0.0
+    elif i < n_points + hi - lo:
+        i -= n_points
+        row, start = order[lo + i], i * depth
+        for j in range(n_columns):
+            value = _centered(float(Q[row, j]), centers[cell, j], scale)
+            left[start + j] = -2.0 * value
+            norm += value * value
+        left[start + n_columns] = 1.0
+        for j in range(n_columns + 1, depth):
+            left[start + j] = 0.0
+        norms[lo + i] = norm
+
+
+@cuda.jit(device=True)
+def _score(scores, start, column, width, flip):  # type: ignore[no-untyped-def]
+    """Return the bits of a score as an integer in the order of the scores; the largest beyond the row."""
+    if column >= width:
+        return np.int64(LARGEST)
+    bits = np.int64(scores[start + column])
+    return bits if bits >= 0 else bits ^ flip  # negative numbers are stored by magnitude
+
+
+@cuda.jit(device=True)
+def _add(score, column, last, n_kept, slot_scores, slot_columns, count):  # type: ignore[no-untyped-def]
+    """Add a score below the last of the list; the slots that it finds do not matter after sorting."""
+    if score < last:
+        slot = n_kept + cuda.atomic.add(count, 0, 1)
+        slot_scores[slot] = score
+        slot_columns[slot] = column
+
+
+@cuda.jit(device=True)
+def _sort(slot_scores, slot_columns, n):  # type: ignore[no-untyped-def]
+    """Sort the first n slots by (score, column) in a bitonic network."""
+    thread, n_threads = cuda.threadIdx.x, cuda.blockDim.x
+    size = 2
+    while size < n:
+        size *= 2
+    for i in range(n + thread, size, n_threads):
+        slot_scores[i] = LARGEST
+        slot_columns[i] = NOBODY
+    cuda.syncthreads()
+    length = 2
+    while length <= size:
+        gap = length >> 1
+        while gap > 0:
+            for i in range(thread, size // 2, n_threads):
+                low = 2 * i - (i & (gap - 1))
+                high = low + gap
+                a, b = slot_scores[low], slot_scores[high]
+                c, d = slot_columns[low], slot_columns[high]
+                if (a > b or (a == b and c > d)) == ((low & length) == 0):
+                    slot_scores[low], slot_scores[high] = b, a
+                    slot_columns[low], slot_columns[high] = d, c
+            cuda.syncthreads()
+            gap >>= 1
+        length *= 2
+
+
+@device_kernel(
+    [
+        f"void({bits}[::1], int64, int64, int64, int64, int64, int64[:, ::1], int32[:, ::1])"
+        for bits in ("int32", "int64")
+    ]
+)
+def keep_smallest(scores, stride, width, first, lo, flip, kept, columns):  # type: ignore[no-untyped-def]
+    """Merge the smallest scores of rows (n_blocks, stride), of which ``width`` count, into the lists from row ``lo``.
+
+    ``scores`` are bits of floating-point numbers, and ``flip`` the largest integer of their type. A list holds scores
+    and the columns, the first of which has the number ``first``, in ascending order: (`LARGEST`, -1) if it is not full.
+    A block owns a row. Its list and the new entries lie in slots. A score is compared with the last of the list only,
+    the few below it are added in any order, and sorting decides. Later columns do not replace equal earlier ones.
+    """
+    slot_scores = cuda.shared.array(N_SLOTS, np.int64)
+    slot_columns = cuda.shared.array(N_SLOTS, np.int32)
+    count = cuda.shared.array(1, np.int32)
+    thread, n_threads, n_kept = cuda.threadIdx.x, cuda.blockDim.x, kept.shape[1]
+    row, start = lo + cuda.blockIdx.x, cuda.blockIdx.x * stride
+    for slot in range(thread, n_kept, n_threads):
+        slot_scores[slot] = kept[row, slot]
+        slot_columns[slot] = columns[row, slot]
+    if thread == 0:
+        count[0] = 0
+    cuda.syncthreads()
+    last = slot_scores[n_kept - 1]
+    column = thread
+    for step in range(0, width, SCORES_PER_THREAD * n_threads):
+        # Four loads under way at once hide that memory is slow.
+        a = _score(scores, start, column, width, flip)
+        b = _score(scores, start, column + n_threads, width, flip)
+        c = _score(scores, start, column + 2 * n_threads, width, flip)
+        d = _score(scores, start, column + 3 * n_threads, width, flip)
+        _add(a, first + column, last, n_kept, slot_scores, slot_columns, count)
+        _add(b, first + column + n_threads, last, n_kept, slot_scores, slot_columns, count)
+        _add(c, first + column + 2 * n_threads, last, n_kept, slot_scores, slot_columns, count)
+        _add(d, first + column + 3 * n_threads, last, n_kept, slot_scores, slot_columns, count)
+        column += SCORES_PER_THREAD * n_threads
+        cuda.syncthreads()
+        n_new = count[0]
+        cuda.syncthreads()  # all have read the count before it changes
+        if n_new > MAX_NEW or (n_new > 0 and step + SCORES_PER_THREAD * n_threads >= width):
+            _sort(slot_scores, slot_columns, n_kept + n_new)
+            last = slot_scores[n_kept - 1]
+            if thread == 0:
+                count[0] = 0
+            cuda.syncthreads()
+    for slot in range(thread, n_kept, n_threads):
+        kept[row, slot] = slot_scores[slot]
+        columns[row, slot] = slot_columns[slot]
+
+
+@device_kernel(
+    [
+        f"void({data}[:, ::1], {data}[:, ::1], int32[::1], int64, int32[:, ::1], int32[::1], int64, "
+        "float64[:, ::1], int32[:, ::1])"
+        for data in ("float32", "float64")
+    ]
+)
+def rank_candidates(X, Q, order, lo, columns, table, others, distances, indices):  # type: ignore[no-untyped-def]
+    """Write the nearest of each list by (true distance, index); -1 and infinity where it is too short.
+
+    Row i of ``columns`` holds positions in ``table`` (-1: none) of candidates of row ``order[lo + i]`` of Q, whose own
+    number is left out if it is to list only the ``others``.
+    """
+    squares = cuda.shared.array((RANKED_ROWS, MAX_KEPT), np.float64)
+    numbers = cuda.shared.array((RANKED_ROWS, MAX_KEPT), np.int32)
+    lane, local = cuda.threadIdx.x % LANES, cuda.threadIdx.x // LANES
+    row, width, k = cuda.blockIdx.x * RANKED_ROWS + local, columns.shape[1], distances.shape[1]
+    inside = row < columns.shape[0]
+    query = order[lo + row] if inside else 0
+    if inside:
+        for i in range(lane, width, LANES):
+            number, total = NOBODY, math.inf
+            if columns[row, i] >= 0:
+                number = table[columns[row, i]]
+            if number != NOBODY and not (others and number == query):
+                total = 0.0
+                for j in range(X.shape[1]):
+                    difference = float(X[number, j]) - float(Q[query, j])
+                    total += difference * difference
+            else:
+                number = NOBODY
+            squares[local, i] = total
+            numbers[local, i] = number
+    cuda.syncthreads()
+    if inside:
+        for i in range(lane, width, LANES):
+            square, number, rank = squares[local, i], numbers[local, i], 0
+            for other in range(width):
+                a, b = squares[local, other], numbers[local, other]
+                if a < square or (a == square and (b < number or (b == number and other < i))):
+                    rank += 1
+            if rank < k:
+                distances[query, rank] = math.sqrt(square)
+                indices[query, rank] = number if number != NOBODY else -1
+
+
+@device_kernel("void(float32[:, ::1], int32[::1], int64[::1], float32[:, ::1], float32[:, ::1])")
+def average_cells(rows, members, starts, centers, means):  # type: ignore[no-untyped-def]
+    """Write the mean of each cell, by a thread per cell and column in the order of the members; a center if empty."""
+    i, n_columns = cuda.grid(1), rows.shape[1]
+    cell, j = i // n_columns, i % n_columns
+    if cell < len(means):
+        total, lo, hi = 0.0, starts[cell], starts[cell + 1]
+        for position in range(lo, hi):
+            total += rows[members[position], j]
+        means[cell, j] = total / (hi - lo) if hi > lo else centers[cell, j]

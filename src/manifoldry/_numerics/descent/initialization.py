@@ -19,6 +19,7 @@ from manifoldry._numerics.eigen import column_signs, fix_signs
 from manifoldry._numerics.eigen.davidson import Tolerance
 from manifoldry._numerics.eigen.pencil import Pencil
 from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, N_GUARD_VECTORS, lowest
+from manifoldry._numerics.eigen.two_level import MIN_WIDTH
 from manifoldry._numerics.scaling import classical_scaling, principal_scaling
 
 Init = (
@@ -36,6 +37,9 @@ functions of each other (cos x, cos 2x), so a layout would begin as a curve: UMA
 points is 0.999 with these and 0.991 without. Images have larger eigenvalues, and would lose by it."""
 JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
 """Random part, in units of the spread, that separates coinciding points; share of the spread that counts as zero."""
+LARGEST_EIGENVALUE = 2.0  # of 1 - D^-1 W
+MIN_DEVICE_ROWS = 400
+"""Rows of a component from which its eigenvectors are computed on a GPU; those of fewer take the CPU milliseconds."""
 COMPONENT_DISTANCE = 2.5  # distance between the centers of connected components, in half-widths of the larger
 SCALE_STEPS = (16, 8, 4, 2, 1)
 """Steps of the search for a scale, in eighth powers of 2: to 9 percent, which a descent soon corrects."""
@@ -116,17 +120,25 @@ def default_init(X: Any, pairwise: bool) -> str:
 
 def unit_layout(Y: FloatArray, run: Run) -> FloatArray:
     """Return the layout centered, its widest column with standard deviation 1, and coinciding points separated."""
-    Y = Y - Y.mean(axis=0)
     noise = run.rng("start").standard_normal(Y.shape)
+    if run.gpu is None:
+        return _unit_layout(Y, noise, np)
+    layout: FloatArray = run.gpu.host(_unit_layout(run.gpu.array(Y, np.float64), run.gpu.array(noise), run.gpu.xp))
+    return layout
+
+
+def _unit_layout(Y: Any, noise: Any, xp: Any) -> Any:
+    Y = Y - Y.mean(axis=0)
     spread = Y.std(axis=0)
     widest = float(spread.max())
     if widest == 0:
         return noise - noise.mean(axis=0)
     Y = Y / widest
     # One generic projection distinguishes different positions.
-    _, first, copies = np.unique(Y @ np.sqrt(np.arange(2.0, Y.shape[1] + 2)), return_inverse=True, return_counts=True)
+    generic = Y @ xp.sqrt(xp.arange(2.0, Y.shape[1] + 2))
+    _, first, copies = xp.unique(generic, return_inverse=True, return_counts=True)
     jittered = (copies[first] > 1)[:, None] | (spread <= MIN_SPREAD_SHARE * widest)
-    Y = np.where(jittered, Y + JITTER * noise, Y)
+    Y = xp.where(jittered, Y + JITTER * noise, Y)
     return Y - Y.mean(axis=0)
 
 
@@ -171,15 +183,26 @@ def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
 
 def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     """Return the lowest nonconstant eigenvectors of the affinities; connected components are arranged on a lattice."""
-    reached = breadth_first_order(affinities, 0, directed=True, return_predecessors=False)
-    if len(reached) == affinities.shape[0]:
+    n = affinities.shape[0]
+    if run.gpu is not None and n > MIN_DEVICE_ROWS:
+        from manifoldry._numerics.gpu.spectral import Levels
+
+        count, label = Levels(affinities, run.gpu).components()
+    elif len(breadth_first_order(affinities, 0, directed=True, return_predecessors=False)) == n:
+        count, label = 1, np.empty(0, dtype=np.int32)
+    else:
+        count, label = connected_components(affinities, directed=False)
+    if count == 1:
         return _eigenmap(affinities, n_components, run)
-    count, label = connected_components(affinities, directed=False)
-    order = np.argsort(label, kind="stable")
-    groups = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
-    Y = np.zeros((affinities.shape[0], n_components))
-    for members, center in zip(groups, _lattice(np.bincount(label), n_components), strict=True):
-        component = _eigenmap(csr_array(affinities[members][:, members]), n_components, run)
+    sizes = np.bincount(label, minlength=count)
+    order, ends = np.argsort(label, kind="stable"), np.cumsum(sizes)
+    position = np.empty(n, dtype=affinities.indices.dtype)  # of a point in its component
+    position[order] = np.arange(n) - np.repeat(ends - sizes, sizes)
+    Y = np.zeros((n, n_components))
+    for members, center in zip(np.split(order, ends[:-1]), _lattice(sizes, n_components), strict=True):
+        rows = affinities[members]
+        part = csr_array((rows.data, position[rows.indices], rows.indptr), shape=(len(members),) * 2)
+        component = _eigenmap(part, n_components, run)
         size = np.abs(component).max(initial=0.0)
         Y[members] = center + (component / size if size > 0 else component) * len(members) ** (1 / n_components)
     return Y
@@ -191,20 +214,31 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     n_found = min(n_components, n - 1)
     if n_found == 0:
         return np.zeros((n, n_components))
-    root = np.sqrt(np.asarray(affinities.sum(axis=1), dtype=np.float64).reshape(-1))
-    scale = 1.0 / root
-    between = affinities.data * (np.repeat(scale, np.diff(affinities.indptr)) * scale[affinities.indices])
-    moves = csr_array((between, affinities.indices, affinities.indptr), shape=(n, n))
     with run.stage("eigenproblem"):
+        if run.gpu is not None and n > MIN_DEVICE_ROWS:
+            from manifoldry._numerics.gpu.spectral import Levels
+
+            width = max(n_found + N_GUARD_VECTORS, MIN_WIDTH)
+            vectors, values = Levels(affinities, run.gpu).lowest(n_found, width, EIGENVECTOR_TOL * LARGEST_EIGENVALUE)
+            layout: FloatArray = run.gpu.host(_columns(vectors, values / LARGEST_EIGENVALUE, n_found, n_components))
+            return layout
+        root = np.sqrt(np.asarray(affinities.sum(axis=1), dtype=np.float64).reshape(-1))
+        scale = 1.0 / root
+        between = affinities.data * (np.repeat(scale, np.diff(affinities.indptr)) * scale[affinities.indices])
+        moves = csr_array((between, affinities.indices, affinities.indptr), shape=(n, n))
         if MAX_LAPACK_SIZE < n <= MAX_ARPACK_POINTS:
             values, vectors = _arpack(moves, n_found)
         else:
             pencil = Pencil.of(csr_array(eye_array(n) - moves), None, 1.0, root, run)
             ritz, _ = lowest(pencil, n_found, replace(Tolerance.of(EIGENVECTOR_TOL, pencil.eps), tolerable=np.inf), run)
             values, vectors = ritz.values / ritz.norm, ritz.vectors
-    vectors = fix_signs(vectors * scale[:, None])
+    return _columns(fix_signs(vectors * scale[:, None]), values, n_found, n_components)
+
+
+def _columns(vectors: Any, values: FloatArray, n_found: int, n_components: int) -> Any:
+    """Return the columns of a layout, on the CPU or the GPU, from eigenvectors and shares of the largest eigenvalue."""
     # Columns of one size: otherwise an eigenvector of a few outliers would compress all other points.
-    vectors /= np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
+    vectors = vectors / np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
     for j in range(n_found, vectors.shape[1]):
         if values[j] < EIGENVECTOR_TOL:
             vectors[:, j % n_found] += FURTHER_SHARE * vectors[:, j]

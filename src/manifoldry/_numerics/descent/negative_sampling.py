@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, NeighborGraph, Trace
+from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Trace
 from manifoldry._numerics.descent.initialization import best_scale
 from manifoldry._numerics.descent.optimizer import Phase, descend, renumbered
 from manifoldry.graph._operations import symmetrize
+
+if TYPE_CHECKING:
+    from manifoldry._numerics.gpu.umap_layout import DeviceRows
 
 LAYOUT_ROWS_PER_TASK = 2048
 ROWS_PER_BLOCK = 256
 """Rows of a block of a sweep, some 30 us: at the end of a sweep of 70,000 rows 16 threads wait for 3 % of it."""
 EPOCH_EDGES_PER_CALL = 2**25  # edges times epochs in a compiled call, some tenths of a second: Ctrl-C waits for its end
+DEVICE_EDGES_PER_CALL = 2**31  # the same on a GPU, about a tenth of a second
 REPULSION_OFFSET = 1e-3  # added to squared distances in the repulsion, so that no gradient is infinite
 N_PARTNERS = 16  # Random partners of each point in the estimate of the objective
 N_OBJECTIVE_BLOCKS, N_SCALE_BLOCKS = 16, 4
@@ -46,6 +50,20 @@ class LayoutParameters:
     repulsion_strength: float
     learning_rate: float
     n_epochs: int
+
+    def sweeps(self, run: Run) -> tuple[int, FloatArray, IntArray]:
+        """Return the number of the first sweep, and the step and the seed of each, two in an epoch."""
+        rng = run.rng("layout")
+        first, steps = int(rng.integers(2**32)), self.learning_rate * (1.0 - np.arange(self.n_epochs) / self.n_epochs)
+        return (
+            first,
+            np.repeat(steps, 2).astype(np.float32),
+            rng.integers(2**64, size=2 * self.n_epochs, dtype=np.uint64),
+        )
+
+    def forces(self) -> tuple[float, ...]:
+        """Return the numbers from which loops of the GPU compute what the tables hold."""
+        return self.negative_sample_rate, self.a, self.b, self.repulsion_strength, REPULSION_OFFSET
 
     def tables(self) -> tuple[FloatArray, FloatArray]:
         r"""Return tables for the compiled loops: attraction and repulsion as factors of the difference of two points.
@@ -78,21 +96,25 @@ class NegativeSampling:
 
     density: DensityTerm | None = None
 
-    def __init__(self, weights: csr_array, parameters: LayoutParameters, run: Run) -> None:
+    def __init__(self, weights: csr_array | DeviceRows, parameters: LayoutParameters, run: Run) -> None:
         self.parameters, self.run = parameters, run
-        rates = sampling_rates(weights.data, float(weights.data.max()))
-        self._rows = weights.indptr.astype(np.int64), weights.indices.astype(np.int32), rates
-        self._tables = parameters.tables()
-        rng = run.rng("layout")
-        self._first_sweep = int(rng.integers(2**32))
-        self._seeds = rng.integers(2**64, size=(parameters.n_epochs, 2), dtype=np.uint64)
+        self._device = None if isinstance(weights, csr_array) else weights
+        self._rows: tuple[Any, Any, Any]
+        if isinstance(weights, csr_array):
+            rates = sampling_rates(weights.data, float(weights.data.max()))
+            self._rows = weights.indptr.astype(np.int64), weights.indices.astype(np.int32), rates
+            self._tables = parameters.tables()
+        else:
+            self._rows = weights.rows
+        self._first_sweep, self._steps, self._seeds = parameters.sweeps(run)
 
     def advance(self, Y: FloatArray, step: int, limit: int) -> int:
         """Move ``Y`` (float32) by one or several epochs, each also along the density term where it counts."""
         p, density = self.parameters, self.density
         # Epochs before the first with the density term, which needs the layout after each.
         free = limit if density is None else int(np.floor((1.0 - density.goal.share) * p.n_epochs)) - step
-        n_epochs = max(1, min(limit, free, EPOCH_EDGES_PER_CALL // max(1, len(self._rows[1]))))
+        at_once = EPOCH_EDGES_PER_CALL if self._device is None else DEVICE_EDGES_PER_CALL
+        n_epochs = max(1, min(limit, free, at_once // max(1, len(self._rows[1]))))
         self._sweep(Y, step, n_epochs)
         if density is not None and free <= 0:
             Y += density.moves(Y, density.factor * p.learning_rate * (1.0 - step / p.n_epochs))
@@ -100,21 +122,27 @@ class NegativeSampling:
 
     def _sweep(self, Y: FloatArray, epoch: int, n_epochs: int) -> None:
         """Move ``Y`` by epochs of two sweeps, each from one array to another."""
+        number, span = (self._first_sweep + 2 * epoch) % 2**32, slice(2 * epoch, 2 * (epoch + n_epochs))
+        if self._device is not None:
+            self._device.sweep(Y, self.parameters.forces(), number, self._steps[span], self._seeds[span])
+            return
         if Y.shape[1] == 2:  # only the loop that is used is compiled
             from manifoldry._numerics.kernels.umap_layout_2d import sweep_2d as sweep
         else:
             from manifoldry._numerics.kernels.umap_layout import sweep_all as sweep
 
-        p = self.parameters
-        lengths = p.learning_rate * (1.0 - np.arange(epoch, epoch + n_epochs) / p.n_epochs)
-        number = np.uint32((self._first_sweep + 2 * epoch) % 2**32)
-        seeds = self._seeds[epoch : epoch + n_epochs].ravel()
-        how = self._tables, p.negative_sample_rate, np.repeat(lengths, 2).astype(np.float32), number, seeds
+        how = (
+            self._tables,
+            self.parameters.negative_sample_rate,
+            self._steps[span],
+            np.uint32(number),
+            self._seeds[span],
+        )
         self.run.team(sweep, *self._rows, Y, np.empty_like(Y), *how, ROWS_PER_BLOCK)
 
     def objective(self, Y: FloatArray, n_blocks: int = N_OBJECTIVE_BLOCKS) -> float:
         """Return the objective per point, estimated at up to ``n_blocks`` blocks of points from a few partners."""
-        indptr, indices, rates = self._rows
+        (indptr, indices, rates), xp = self._rows, np if self._device is None else self._device.gpu.xp
         blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
         blocks = blocks[:: -(-len(blocks) // n_blocks)]
         points = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
@@ -124,19 +152,27 @@ class NegativeSampling:
 
         def block(lo: int, hi: int) -> float:
             ends = indptr[lo : hi + 1]
-            shares = rates[ends[0] : ends[-1]] / 2.0**32
-            rows = np.repeat(np.arange(lo, hi), np.diff(ends))
-            attraction = np.log1p(self._power(Y[rows] - Y[indices[ends[0] : ends[-1]]]))
+            edges = slice(int(ends[0]), int(ends[-1]))
+            rows = xp.searchsorted(ends, xp.arange(edges.start, edges.stop), side="right") - 1
+            attraction = xp.log1p(self._power(Y[lo:hi][rows] - Y[indices[edges]]))
             first = int(np.searchsorted(points, lo))
-            power = self._power(Y[lo:hi, None] - Y[partners[first : first + hi - lo]])
-            repulsion = np.log1p(power) - np.log(power + REPULSION_OFFSET)
-            degrees = np.bincount(rows - lo, shares, minlength=hi - lo)
-            return float(shares @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
+            power = self._power(Y[lo:hi, None] - Y[xp.asarray(partners[first : first + hi - lo])])
+            repulsion = xp.log1p(power) - xp.log(power + REPULSION_OFFSET)
+            totals = xp.cumsum(xp.concatenate([xp.zeros(1, dtype=np.uint64), rates[edges].astype(np.uint64)]))
+            degrees = (totals[ends[1:] - ends[0]] - totals[ends[:-1] - ends[0]]) / 2.0**32
+            return float(rates[edges] / 2.0**32 @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
 
-        value = float(sum(self.run.map(block, blocks, blas=True)) / len(points))
+        if self._device is None:
+            value = float(sum(self.run.map(block, blocks, blas=True)) / len(points))
+        else:
+            value = sum(block(lo, hi) for lo, hi in blocks) / len(points)
         if self.density is None:
             return value
         return value - self.density.factor * self.density.correlation(Y) / len(Y)
+
+    def best_scale(self, Y: FloatArray) -> np.float32:
+        """Return the scale of ``Y`` at which the objective is smallest."""
+        return np.float32(best_scale(lambda scale: self.objective(scale * Y, N_SCALE_BLOCKS)))
 
     def _power(self, differences: FloatArray) -> FloatArray:
         a, b = self.parameters.a, self.parameters.b
@@ -158,6 +194,20 @@ def optimize_layout(
     start, so that rows moved together take equally long and permuted points give the same layout. With ``rescale`` the
     start first gets its best scale. ``density`` adds densMAP's term.
     """
+    edges: Any
+    if run.gpu is not None and density is None:
+        from manifoldry._numerics.gpu.umap_layout import DeviceRows
+
+        with run.stage("layout"):
+            edges = DeviceRows(start, weights, parameters.n_epochs, run.gpu)
+            positions = run.gpu.array(start, np.float32)[edges.order]
+            optimizer = NegativeSampling(edges, parameters, run)
+            if rescale:
+                positions *= optimizer.best_scale(positions)
+            trace = descend(positions, [Phase("layout", optimizer, parameters.n_epochs)], run)
+            layout = run.gpu.xp.empty_like(positions)
+            layout[edges.order] = positions
+            return run.gpu.host(layout), trace
     strongest = weights.data.max()
     edges = weights.copy()
     edges.data[edges.data < strongest / max(1, parameters.n_epochs)] = 0
@@ -167,10 +217,10 @@ def optimize_layout(
     with run.stage("layout"):
         edges = renumbered(edges, order, run)
         edges.sort_indices()
-        positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
+        positions = np.ascontiguousarray(start[order], dtype=np.float32)
         optimizer = NegativeSampling(edges, parameters, run)
         if rescale:
-            positions *= np.float32(best_scale(lambda scale: optimizer.objective(scale * positions, N_SCALE_BLOCKS)))
+            positions *= optimizer.best_scale(positions)
         if density is not None and density.strength > 0:
             goal = replace(density, log_radii=density.log_radii[order])
             optimizer.density = DensityTerm(edges, parameters.a, parameters.b, goal, run)

@@ -161,7 +161,6 @@ def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:
 
 
 N_FUZZY_NEIGHBORS = 15  # default number of neighbors, as in umap-learn
-MIN_SIGMA_SHARE = 1e-3  # Least sigma, as a share of a mean distance
 UNKNOWN_DISTANCE = 1.0  # distance of a point with an unknown label to every other, in units of the exponent
 LABEL_DISTANCE, MAX_LABEL_DISTANCE = 2.5, 1e12
 """Distance of two different labels at a target weight of 0 and of 1; in between it grows as 1 / (1 - weight)."""
@@ -178,7 +177,7 @@ def membership_strengths(
     neighbor that does not coincide with i, linear in between; if it is 0, a thousandth of ``mean`` is the least
     :math:`\sigma_i`.
     """
-    from manifoldry._numerics.kernels.fuzzy import membership_rows
+    from manifoldry._numerics.kernels.fuzzy import MIN_SIGMA_SHARE, membership_rows
 
     indptr = np.ascontiguousarray(indptr, dtype=np.int64)
     lengths = np.ascontiguousarray(lengths, dtype=np.float64)
@@ -200,6 +199,10 @@ def fuzzy_simplicial_set(
     graph: NeighborGraph, run: Run, local_connectivity: float = 1.0, set_op_mix_ratio: float = 1.0
 ) -> csr_array:
     """Return the fuzzy simplicial set of a neighbor graph: the `fuzzy_union` of its `membership_strengths`."""
+    if run.gpu is not None:
+        from manifoldry._numerics.gpu import fuzzy
+
+        return fuzzy.fuzzy_simplicial_set(graph, run.gpu, local_connectivity, set_op_mix_ratio)
     inside = np.ones(graph.n_edges, dtype=bool)
     inside[graph.indptr[:-1][graph.degrees > 0]] = False
     if (inside[1:] & (np.diff(graph.lengths) < 0)).any():  # lists that are not in ascending order
@@ -215,6 +218,10 @@ def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
 
     With m = 1/2 it is the mean of A and its transpose.
     """
+    if run.gpu is not None and A.dtype == np.float32:
+        from manifoldry._numerics.gpu import fuzzy
+
+        return fuzzy.fuzzy_union(A, run.gpu, mix)
     from manifoldry._numerics.kernels.fuzzy import pack_rows, union_rows
 
     n, real, T = A.shape[0], A.dtype.type, A.T.tocsr()

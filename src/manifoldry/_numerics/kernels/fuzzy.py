@@ -2,12 +2,66 @@
 
 from __future__ import annotations
 
+import math
+
+import numba as nb
 import numpy as np
 
 from manifoldry._core.kernel import kernel
 
 MAX_NEWTON_STEPS = 200
+MIN_SIGMA_SHARE = 1e-3  # least sigma, as a share of a mean distance
 PRECISION_TOL = 1e-12  # relative change of the precision 1 / sigma at which Newton's method has converged
+
+
+@nb.njit(nogil=True)
+def membership_row(indptr, lengths, local_connectivity, min_share, mean_length, strength, rho, sigma, i):  # type: ignore[no-untyped-def]
+    """As `membership_rows` for row i; also compiled for the GPU."""
+    a, b = indptr[i], indptr[i + 1]
+    first = a
+    total = 0.0
+    for e in range(a, b):
+        total += lengths[e]
+        if lengths[e] == 0.0:
+            first = e + 1
+    n_full = math.floor(local_connectivity)
+    fraction = local_connectivity - n_full
+    if first == b:
+        offset = 0.0
+    elif b - first < local_connectivity:
+        offset = lengths[b - 1]
+    else:
+        offset = lengths[first + n_full - 1] if n_full > 0 else 0.0
+        if fraction > 0.0:
+            offset += fraction * (lengths[first + n_full] - offset)
+    target = math.log2(b - a + 1.0)
+    n_within = 0
+    for e in range(a, b):
+        if lengths[e] <= offset:
+            n_within += 1
+    # The sum falls and is convex in t = 1 / sigma, so from t = 0 Newton's method approaches the root from below. If
+    # as many neighbors are within rho as the target, there is no root and sigma is its floor.
+    floor = min_share * (total / (b - a + 1.0) if offset > 0.0 else mean_length)
+    t = 0.0
+    if n_within < target:
+        for _ in range(MAX_NEWTON_STEPS):
+            excess, slope = n_within - target, 0.0
+            for e in range(a + n_within, b):
+                d = lengths[e] - offset
+                w = math.exp(-t * d)
+                excess += w
+                slope += w * d
+            step = excess / slope
+            t += step
+            if not step > PRECISION_TOL * t or t * floor > 1.0:
+                break
+        width = max(1.0 / t, floor) if t > 0.0 else math.inf
+    else:
+        width = floor
+    for e in range(a, b):
+        beyond = lengths[e] - offset
+        strength[e] = 1.0 if beyond <= 0.0 or width == 0.0 else math.exp(-beyond / width)
+    rho[i], sigma[i] = offset, width
 
 
 @kernel(
@@ -21,51 +75,7 @@ def membership_rows(indptr, lengths, local_connectivity, min_share, mean_length,
     point itself at 0, or of ``mean_length`` if rho is 0.
     """
     for i in range(lo, hi):
-        a, b = indptr[i], indptr[i + 1]
-        first = a
-        total = 0.0
-        for e in range(a, b):
-            total += lengths[e]
-            if lengths[e] == 0.0:
-                first = e + 1
-        n_full = int(np.floor(local_connectivity))
-        fraction = local_connectivity - n_full
-        if first == b:
-            offset = 0.0
-        elif b - first < local_connectivity:
-            offset = lengths[b - 1]
-        else:
-            offset = lengths[first + n_full - 1] if n_full > 0 else 0.0
-            if fraction > 0.0:
-                offset += fraction * (lengths[first + n_full] - offset)
-        target = np.log2(b - a + 1.0)
-        n_within = 0
-        for e in range(a, b):
-            if lengths[e] <= offset:
-                n_within += 1
-        # The sum falls and is convex in t = 1 / sigma, so from t = 0 Newton's method approaches the root from below. If
-        # as many neighbors are within rho as the target, there is no root and sigma is its floor.
-        floor = min_share * (total / (b - a + 1.0) if offset > 0.0 else mean_length)
-        t = 0.0
-        if n_within < target:
-            for _ in range(MAX_NEWTON_STEPS):
-                excess, slope = n_within - target, 0.0
-                for e in range(a + n_within, b):
-                    d = lengths[e] - offset
-                    w = np.exp(-t * d)
-                    excess += w
-                    slope += w * d
-                step = excess / slope
-                t += step
-                if not step > PRECISION_TOL * t or t * floor > 1.0:
-                    break
-            width = max(1.0 / t, floor) if t > 0.0 else np.inf
-        else:
-            width = floor
-        for e in range(a, b):
-            beyond = lengths[e] - offset
-            strength[e] = 1.0 if beyond <= 0.0 or width == 0.0 else np.exp(-beyond / width)
-        rho[i], sigma[i] = offset, width
+        membership_row(indptr, lengths, local_connectivity, min_share, mean_length, strength, rho, sigma, i)
 
 
 _REALS = "float32", "float64"

@@ -86,13 +86,31 @@ def next_state(h):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def random_row(h, n_rows):  # type: ignore[no-untyped-def]
+    """Return the row that a state of the generator draws as a negative sample."""
+    return U32((U64(h) * U64(n_rows)) >> U64(32))
+
+
+@inlined
+def random_edge(begin, end, bits):  # type: ignore[no-untyped-def]
+    """Return one of the edges begin..end; samples are taken in turn from there on."""
+    return U64(begin) + (((bits >> U64(32)) * U64(end - begin)) >> U64(32))
+
+
+@inlined
+def is_due(rate, sweep):  # type: ignore[no-untyped-def]
+    """Return whether an edge of this rate is sampled in a sweep."""
+    return U32(rate * sweep) < rate
+
+
+@inlined
 def sample_edges(indices, rates, begin, end, sweep, bits, sampled):  # type: ignore[no-untyped-def]
     """List the other ends of the edges begin..end that this sweep samples; return how many, and a random first one."""
-    middle = U64(begin) + (((bits >> U64(32)) * U64(end - begin)) >> U64(32))
+    middle = random_edge(begin, end, bits)
     count, first = U64(0), U64(0)
     for e in range(U64(begin), U64(end)):
         sampled[count] = indices[e]
-        due = U64(U32(rates[e] * sweep) < rates[e])
+        due = U64(is_due(rates[e], sweep))
         count += due
         first += due if e < middle else U64(0)
     return count, first

@@ -29,7 +29,7 @@ def _move(position, Y, tables, samples, self_index, h, n_negative, step, work): 
             total[c] = ZERO
         for _ in range(sampling.n_negative_samples(n_negative, v)):
             h = sampling.next_state(h)
-            r = U32((U64(h) * U64(len(Y))) >> U64(32))
+            r = sampling.random_row(h, len(Y))
             square = ZERO
             for c in range(n_dims):
                 gap[c] = position[c] - Y[r, c]

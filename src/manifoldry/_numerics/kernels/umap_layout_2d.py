@@ -24,7 +24,7 @@ def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[
     sum_x, sum_y = ZERO, ZERO
     for _ in range(n_samples):
         h = sampling.next_state(h)
-        r = U32((U64(h) * U64(len(Y))) >> U64(32))
+        r = sampling.random_row(h, len(Y))
         dx, dy = x - Y[r, 0], y - Y[r, 1]
         w = sampling.tabulated(repulsion, dx * dx + dy * dy)
         w = ZERO if r == self_index else w

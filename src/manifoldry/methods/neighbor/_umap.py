@@ -372,18 +372,23 @@ class UMAPExtension:
         from manifoldry._numerics.kernels.umap_layout import place_rows
 
         neighbors, distances = self.index.query(X, run)
-        order = np.argsort(distances, axis=1, kind="stable")
-        neighbors, distances = np.take_along_axis(neighbors, order, 1), np.take_along_axis(distances, order, 1)
+        if (distances[:, 1:] < distances[:, :-1]).any():
+            order = np.argsort(distances, axis=1, kind="stable")
+            neighbors, distances = np.take_along_axis(neighbors, order, 1), np.take_along_axis(distances, order, 1)
+        p, certain = self.parameters, max(0.0, self.local_connectivity - 1.0)
+        if run.gpu is not None:
+            from manifoldry._numerics.gpu.umap_layout import NewPoints
+
+            moves = p.forces(), p.learning_rate, self.first_sweep, self.seeds
+            return NewPoints(self.layout, certain, self.mean, *moves).place(neighbors, distances, run.gpu)
         listed = np.isfinite(distances)
         indptr = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
-        certain = max(0.0, self.local_connectivity - 1.0)
         weights = np.zeros(distances.shape)
         weights[listed] = membership_strengths(indptr, distances[listed], run, certain, self.mean)[0]
         fitted = self.layout[np.maximum(neighbors, 0)]
         coordinates = (np.einsum("ij,ijc->ic", weights, fitted) / weights.sum(axis=1)[:, None]).astype(np.float32)
         rates = sampling_rates(weights[listed], np.repeat(weights.max(axis=1), listed.sum(axis=1)))
         edges = indptr, neighbors[listed].astype(np.int32), rates
-        p = self.parameters
         how = p.tables(), p.negative_sample_rate, np.float32(p.learning_rate), np.uint32(self.first_sweep)
         # Compiled for arrays that may be written, which those of a memory-mapped pickle may not.
         layout, seeds = np.require(self.layout, requirements="W"), np.require(self.seeds, requirements="W")

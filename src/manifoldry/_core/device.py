@@ -191,6 +191,13 @@ def device_kernel(signature: str | Sequence[str], **options: Any) -> Callable[[C
     return lambda function: DeviceKernel(function, signature, options)
 
 
+def on_device(function: Any) -> Any:
+    """Return a compiled function of the CPU for loops of the GPU; the arrays of the simulator need that in Python."""
+    import numba as nb
+
+    return function.py_func if simulated() else nb.njit(function.py_func)
+
+
 def view(array: Any) -> Any:
     """Return an array as numba takes it without a conversion, for arguments of many calls; others unchanged."""
     if type(array).__module__.startswith("cupy"):

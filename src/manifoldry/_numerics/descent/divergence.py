@@ -19,6 +19,7 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, Trace
 from manifoldry._numerics.descent.initialization import best_scale
 from manifoldry._numerics.descent.optimizer import MIN_GAIN, Momentum, Phase, descend, local_order, renumbered
+from manifoldry._numerics.geometry.neighbor_affinity import JointRows, host_matrix
 from manifoldry._numerics.repulsion import LayoutKernel, Repulsion, choose_repulsion
 from manifoldry._numerics.repulsion.fft import (
     ERROR_SLACK,
@@ -47,7 +48,7 @@ MAX_MOVE = 5.0  # longest move of a coordinate in one step
 class Divergence(ABC):
     """A divergence from joint probabilities (symmetric, with sum 1); ``information`` is the sum of p ln p."""
 
-    joint: csr_array
+    joint: csr_array | JointRows
     information: float
     kernel: LayoutKernel
     repulsion: Repulsion
@@ -59,11 +60,18 @@ class Divergence(ABC):
 
     @cached_property
     def _rows(self) -> tuple[Any, Any, Any]:
+        joint = host_matrix(self.joint, self.run)
         return (
-            np.ascontiguousarray(self.joint.indptr, dtype=np.int64),
-            np.ascontiguousarray(self.joint.indices, dtype=np.int32),
-            np.ascontiguousarray(self.joint.data, dtype=self.dtype),
+            np.ascontiguousarray(joint.indptr, dtype=np.int64),
+            np.ascontiguousarray(joint.indices, dtype=np.int32),
+            np.ascontiguousarray(joint.data, dtype=self.dtype),
         )
+
+    @property
+    def degrees(self) -> FloatArray:
+        """The sum of the joint probabilities of each point."""
+        joint = self.joint
+        return joint.degrees if isinstance(joint, JointRows) else np.asarray(joint.sum(axis=1), dtype=np.float64)
 
     def gradient(self, Y: FloatArray, exaggeration: float = 1.0) -> FloatArray:
         """Return the gradient (n, d) with the probabilities multiplied by ``exaggeration``."""
@@ -81,14 +89,17 @@ class Divergence(ABC):
         logs = self._row_sums(log_kernel_rows, positions, np.empty(len(Y)))
         return self.information - float(logs.sum()) + self._log_normalizer(positions)
 
-    def final_value(self, Y: FloatArray) -> tuple[float, str]:
-        """Return the divergence, summed over all pairs for few points, and whether it is "exact" or "estimated"."""
+    def final_value(self, Y: FloatArray, estimate: float | None = None) -> tuple[float, str]:
+        """Return the divergence, summed over all pairs for few points, and whether it is "exact" or "estimated".
+
+        ``estimate`` is that of `value`, if it has been computed.
+        """
         n, d = Y.shape
         if self.repulsion.exact:
             return self.value(Y), "exact"
         if n <= MAX_POINTS_EXACT_VALUE:
             return replace(self, repulsion=choose_repulsion(self.kernel, n, d, repulsion="exact")).value(Y), "exact"
-        return self.value(Y), f"estimated ({self.repulsion.name})"
+        return self.value(Y) if estimate is None else estimate, f"estimated ({self.repulsion.name})"
 
     @abstractmethod
     def _repulsive_term(self, Y: FloatArray) -> FloatArray:
@@ -280,7 +291,7 @@ class ExaggerationPhase:
         """
         exaggerated = self.exaggeration > 1
         if learning_rate == "auto":
-            n, degrees = divergence.joint.shape[0], np.asarray(divergence.joint.sum(axis=1), dtype=np.float64)
+            n, degrees = divergence.joint.shape[0], divergence.degrees
             learning_rate = n / (2.0 * self.exaggeration * np.maximum(n * degrees[:, None], 1.0))
         single = Momentum(
             lambda Y: divergence.gradient(Y, self.exaggeration),
@@ -338,6 +349,12 @@ def minimize_divergence(
     rescale: bool = False,
 ) -> tuple[FloatArray, Trace]:
     """Return the layout after the phases, and the trace; with ``rescale`` the start first gets its best scale."""
+    descends_on_mesh = isinstance(divergence, JointDivergence) and isinstance(divergence.repulsion, FFTRepulsion)
+    if run.gpu is not None and descends_on_mesh and start.shape[1] == 2:
+        from manifoldry._numerics.gpu import joint_descent
+
+        return joint_descent.minimize_divergence(divergence, start, phases, learning_rate, run, rescale)
+    divergence = replace(divergence, joint=host_matrix(divergence.joint, run))
     order: IntArray = np.arange(len(start))
     ordered = divergence
     if not divergence.repulsion.exact:  # with many points most time is spent on fetching coordinates

@@ -20,6 +20,7 @@ from manifoldry._numerics.eigen.davidson import Tolerance
 from manifoldry._numerics.eigen.pencil import Pencil
 from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, N_GUARD_VECTORS, lowest
 from manifoldry._numerics.eigen.two_level import MIN_WIDTH
+from manifoldry._numerics.geometry.neighbor_affinity import JointRows, host_matrix
 from manifoldry._numerics.scaling import classical_scaling, principal_scaling
 
 Init = (
@@ -96,14 +97,14 @@ def given_layout(init: Any, run: Run) -> FloatArray:
 
 
 def initial_layout(
-    init: str, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
+    init: str, X: Any, affinities: csr_array | JointRows, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
     """Return a centered layout whose widest column has standard deviation 1, from affinities or rows."""
     with run.stage("initialization"):
         if init == "auto":
             init = default_init(X, pairwise)
         if init == "spectral":
-            Y = _spectral(affinities, n_components, run)
+            Y = _spectral(host_matrix(affinities, run), n_components, run)
         elif init == "random":
             Y = np.zeros((affinities.shape[0], n_components))
         elif pairwise:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,30 @@ class ConditionalProbabilities:
             mean = fuzzy_union(self.matrix, run or Run(0), 0.5)
         mean.data /= mean.shape[0]
         return mean
+
+
+@dataclass(frozen=True, eq=False)
+class JointRows:
+    """Joint probabilities on a GPU, in compressed rows; ``later`` computes those of a fitted model on the host."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    degrees: FloatArray  # sums of the rows, on the host
+    later: Callable[[], csr_array]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the matrix."""
+        return len(self.indptr) - 1, len(self.indptr) - 1
+
+
+def host_matrix(joint: csr_array | JointRows, run: Run) -> csr_array:
+    """Return joint probabilities as a matrix of the host."""
+    if not isinstance(joint, JointRows):
+        return joint
+    gpu: Any = run.gpu
+    return csr_array(tuple(gpu.host(part) for part in (joint.data, joint.indices, joint.indptr)), shape=joint.shape)
 
 
 def joint_probabilities(affinities: Any) -> csr_array:
@@ -106,6 +130,11 @@ def perplexity_probabilities(graph: NeighborGraph, perplexities: Sequence[float]
 
     Those of several perplexities are averaged, so that near and far neighbors both count (hinton2002, lee2015).
     """
+    if run.gpu is not None:
+        from manifoldry._numerics.gpu import affinities
+
+        resident: Any = affinities.perplexity_probabilities(graph, perplexities, run)
+        return cast(ConditionalProbabilities, resident)
     with run.stage("affinities"):
         mean, sigmas, missed = np.zeros(1), [], np.zeros(graph.n_points, dtype=bool)
         for perplexity in perplexities:
@@ -148,9 +177,17 @@ def fixed_bandwidth_probabilities(graph: NeighborGraph, bandwidth: float | Float
     return ConditionalProbabilities(_rows(graph, p / np.add.reduceat(p, starts)[rows]), np.array(sigma))
 
 
-def negative_entropy(p: FloatArray) -> float:
-    """Return the sum of p ln p."""
-    return float((p * np.log(p, where=p > 0, out=np.zeros_like(p))).sum())
+def joint_of_bandwidths(graph: NeighborGraph, bandwidths: FloatArray) -> csr_array:
+    """Return the joint probabilities of bandwidths, the mean over their columns if there are several."""
+    several = [fixed_bandwidth_probabilities(graph, sigma).matrix for sigma in np.atleast_2d(bandwidths.T)]
+    mean = sum(matrix.data for matrix in several) / len(several)
+    matrix = csr_array((mean, several[0].indices, several[0].indptr), shape=several[0].shape)
+    return ConditionalProbabilities(matrix, bandwidths).joint()
+
+
+def negative_entropy(p: Any) -> float:
+    """Return the sum of p ln p, of an array of any device."""
+    return float((p * np.log(np.maximum(p, np.finfo(p.dtype).tiny))).sum(dtype=np.float64))
 
 
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:

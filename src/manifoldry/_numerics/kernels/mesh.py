@@ -91,7 +91,7 @@ def _half_length(cells):  # type: ignore[no-untyped-def]
 
     A layout grows through few of them: for each, the kernel is transformed anew.
     """
-    nodes = min(np.floor(cells), MAX_NODES_PER_SIDE) + 1 + SPLINE_DEGREE + N_GUARD_NODES
+    nodes = int(min(cells, float(MAX_NODES_PER_SIDE))) + 1 + SPLINE_DEGREE + N_GUARD_NODES
     best = np.int64(2 * MAX_NODES_PER_SIDE)
     for factor in (1, 3, 5, 9, 15):
         length = LANES * factor

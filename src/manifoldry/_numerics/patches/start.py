@@ -12,6 +12,7 @@ from manifoldry._core.values import Array, FloatArray, NeighborGraph
 from manifoldry._numerics.descent.initialization import Start, default_init, given_layout, initial_layout, unit_layout
 from manifoldry._numerics.elbow import unexplained
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+from manifoldry._numerics.geometry.neighbor_affinity import JointRows
 from manifoldry._numerics.geometry.neighborhoods import dense_rows
 from manifoldry._numerics.patches.advice import MAX_FOLDED_VARIANCE
 from manifoldry._numerics.patches.atlas import MAX_DISTORTION_RATIO, MIN_PATCHES, Atlas, ChartOptions, voronoi_atlas
@@ -37,7 +38,13 @@ N_TRUSTED_POINTS, MIN_START_TRUST = 1000, 0.98
 
 
 def find_start(
-    init: Any, X: Any, W: csr_array, n_components: int, run: Run, metric: Any = "euclidean", otherwise: str = ""
+    init: Any,
+    X: Any,
+    W: csr_array | JointRows,
+    n_components: int,
+    run: Run,
+    metric: Any = "euclidean",
+    otherwise: str = "",
 ) -> Start:
     """Return the start that ``init`` specifies; "auto" is "ipa" for rows of a flat surface, else ``otherwise``."""
     if not isinstance(init, str):

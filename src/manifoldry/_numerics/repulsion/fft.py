@@ -214,7 +214,7 @@ class FFTRepulsion:
     def potential(self, Y: FloatArray, charges: FloatArray | None, run: Run) -> FFTPotential | BarnesHutPotential:
         layout = ExactPotential.of(self.kernel, Y, charges)
         frozen = self._solve(layout, MARGIN_SHARE, run)
-        if frozen is not None and self._agrees(layout, frozen.gathered(in_plane(layout.columns), run)[1], run):
+        if frozen is not None and self._agrees(layout, frozen, run):
             return replace(frozen, nodes=frozen.nodes[:, : frozen.mesh.shape[1]].copy())
         self.n_barnes_hut += 1
         return self.barnes_hut.potential(Y, charges, run)
@@ -226,7 +226,7 @@ class FFTRepulsion:
             phi, grad = frozen.gathered(in_plane(layout.columns), run)
             phi -= layout.charges
             faint = np.flatnonzero(phi < frozen.faint)
-            if len(faint) <= len(Y) // MIN_POINTS_PER_FAINT and self._agrees(layout, grad, run):
+            if len(faint) <= len(Y) // MIN_POINTS_PER_FAINT and self._agrees(layout, frozen, run):
                 if len(faint):
                     phi[faint], grad[faint] = layout.without(faint, layout.columns[:, faint].T, run)
                 return phi.astype(Y.dtype, copy=False), grad.astype(Y.dtype, copy=False)
@@ -267,10 +267,11 @@ class FFTRepulsion:
         )
         return arrays, transform
 
-    def _agrees(self, layout: ExactPotential, grad: FloatArray, run: Run) -> bool:
-        sample = exact_sample(len(grad))
-        exact = layout(np.ascontiguousarray(layout.columns[:, sample].T), run)[1]
-        return bool(np.linalg.norm(grad[sample] - exact) <= ERROR_SLACK * self.error * np.linalg.norm(exact))
+    def _agrees(self, layout: ExactPotential, frozen: FFTPotential, run: Run) -> bool:
+        """Return whether the mesh has the gradient of a sample of the points."""
+        columns = np.ascontiguousarray(layout.columns[:, exact_sample(len(layout.charges))])
+        exact, grad = layout(columns.T, run)[1], frozen.gathered(in_plane(columns), run)[1]
+        return bool(np.linalg.norm(grad - exact) <= ERROR_SLACK * self.error * np.linalg.norm(exact))
 
     def _solve(self, layout: ExactPotential, margin: float, run: Run) -> FFTPotential | None:
         from manifoldry._numerics.kernels.mesh import solve_mesh
@@ -279,6 +280,10 @@ class FFTRepulsion:
         mesh = self.mesh(plane, margin)
         if mesh is None:
             return None
+        if run.gpu is not None and margin > 0:  # at the points themselves, only for a layout that suits no mesh there
+            from manifoldry._numerics.gpu.mesh import solve_mesh as solve_on_gpu
+
+            return solve_on_gpu(layout, mesh, run)
         arrays, transform = self.arrays(mesh, plane, charges)
         run.team(solve_mesh, arrays)
         offset, factor = transform.mean * float(charges.sum()), transform.span / arrays.place[3]

@@ -153,7 +153,7 @@ ARRAY_TYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4",
 def stored_state(value: Any, tag: str) -> dict[str, Any]:
     """Return what is stored: the attributes of an estimator, the fields of a dataclass, or the result of getstate."""
     if is_estimator(tag):
-        getattr(value, "diagnostics_", None)  # computes the entries that were not read so far
+        value.__getstate__()  # computes what was not read so far
         return {key: None if key in NOT_STORED else entry for key, entry in vars(value).items()}
     if is_dataclass(value) and not hasattr(value, "__setstate__"):
         return {each.name: getattr(value, each.name) for each in fields(value)}

@@ -35,6 +35,7 @@ from manifoldry._numerics.descent.initialization import Init, Start, check_init
 from manifoldry._numerics.extension.affinity import DivergenceExtension
 from manifoldry._numerics.geometry.neighbor_affinity import (
     NEIGHBORS_PER_PERPLEXITY,
+    JointRows,
     check_list_length,
     conditional_probabilities,
     joint_probabilities,
@@ -137,7 +138,6 @@ class NeighborEmbedding(Embedder):
     accuracy: Positive | None = parameter("Relative error allowed to Barnes-Hut and FFT; None is 1e-2.", default=None)
 
     kl_divergence_: float = fitted()
-    affinity_matrix_: csr_array = fitted()
     bandwidths_: FloatArray = fitted()
 
     _accepts_graphs: ClassVar[bool] = True
@@ -146,6 +146,19 @@ class NeighborEmbedding(Embedder):
     _divergence: ClassVar[type[Divergence]] = JointDivergence
     _initial_std: ClassVar[float] = SNE_INITIAL_STD
     _max_new_perplexity: ClassVar[float] = inf
+
+    @property
+    def affinity_matrix_(self) -> csr_array:
+        """The joint probabilities p; after a fit on a GPU they are computed when they are first read."""
+        if "affinity_matrix_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no affinity_matrix_ before it is fitted.")
+        if callable(joint := vars(self)["affinity_matrix_"]):
+            vars(self)["affinity_matrix_"] = joint()
+        return vars(self)["affinity_matrix_"]
+
+    def __getstate__(self) -> Any:
+        getattr(self, "affinity_matrix_", None)  # a function is not stored, but what it computes
+        return super().__getstate__()
 
     @abstractmethod
     def _layout_kernel(self) -> LayoutKernel:
@@ -197,7 +210,7 @@ class NeighborEmbedding(Embedder):
             fitted={**embedding.fitted, "bandwidths_": bandwidths},
         )
 
-    def _lay_out(self, X: Any, joint: csr_array, information: float, run: Run) -> Embedding:
+    def _lay_out(self, X: Any, joint: csr_array | JointRows, information: float, run: Run) -> Embedding:
         """Return the layout of joint probabilities, whose negative entropy is ``information``."""
         n, d = joint.shape[0], self.n_components
         start = self._start(X, joint, run)
@@ -207,15 +220,18 @@ class NeighborEmbedding(Embedder):
         divergence = self._divergence(joint, information, kernel, repulsion, run)
         phases = self._phases(initial, start.shaped)
         layout, trace = minimize_divergence(divergence, initial, phases, self.learning_rate, run, rescale=start.shaped)
-        value, how = divergence.final_value(layout)
+        value, how = divergence.final_value(layout, float(trace.objective[-1]))
         return Embedding(
             layout,
             trace=trace,
             notes={"init": start.kind, "repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
-            fitted={"kl_divergence_": value, "affinity_matrix_": joint},
+            fitted={
+                "kl_divergence_": value,
+                "affinity_matrix_": joint.later if isinstance(joint, JointRows) else joint,
+            },
         )
 
-    def _start(self, X: Any, joint: csr_array, run: Run) -> Start:
+    def _start(self, X: Any, joint: csr_array | JointRows, run: Run) -> Start:
         return find_start(self.init, X, joint, self.n_components, run, metric=self.metric)
 
 
@@ -237,7 +253,7 @@ class GaussianLayoutMixin(NeighborEmbedding):
     def _phases(self, initial: FloatArray, shaped: bool) -> list[ExaggerationPhase]:  # noqa: ARG002
         return [ExaggerationPhase("main", self.max_iter, tol=self.tol)]
 
-    def _start(self, X: Any, joint: csr_array, run: Run) -> Start:
+    def _start(self, X: Any, joint: csr_array | JointRows, run: Run) -> Start:
         start = super()._start(X, joint, run)
         if start.shaped and self.init == "auto" and torn_share(X, start.places, joint) > MAX_TORN_AFFINITY:
             return find_start("pca", X, joint, self.n_components, run)
@@ -463,7 +479,7 @@ class TSNE(DeviceMixin, NeighborEmbedding):
         check_init(self.init, joint, self.n_components, self._pairwise)
         return self._lay_out(joint, joint, negative_entropy(joint.data), run)
 
-    def _lay_out(self, X: Any, joint: csr_array, information: float, run: Run) -> Embedding:
+    def _lay_out(self, X: Any, joint: csr_array | JointRows, information: float, run: Run) -> Embedding:
         embedding = super()._lay_out(X, joint, information, run)
         rate = joint.shape[0] / 2 if self.learning_rate == "auto" else float(self.learning_rate)
         return replace(embedding, fitted={**embedding.fitted, "learning_rate_": rate})

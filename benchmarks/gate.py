@@ -42,7 +42,7 @@ FITS = {name: cell for name, cell in CELLS.items() if not name.startswith("trans
 }
 """A method of every family, as (class, data, rows, parameters)."""
 FUNCTIONS: dict[str, tuple[Callable[[int], Any], int, Callable[[Any, Any], Any]]] = {
-    "score": (clusters, 10_000, lambda package, X: package.metrics.score(X, X[:, :2], n_jobs=1)),
+    "score": (clusters, 10_000, lambda package, X: package.score(X, X[:, :2], n_jobs=1)),
     "diagnose": (clusters, 5_000, lambda package, X: package.diagnose(X, n_jobs=1)),
     "diagnose roll": (roll, 5_000, lambda package, X: package.diagnose(X, n_jobs=1)),
     "compare": (

@@ -10,7 +10,6 @@ from scipy.sparse.csgraph import floyd_warshall
 from helpers import knn_graph, subspace_error
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph, Stop
-from manifoldry._numerics.kernels.medoids import move_rows
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import label_components
 from manifoldry.methods.clusters import _geodesics as geodesics
@@ -315,13 +314,3 @@ def test_geodesics_between_components_are_infinite_or_bridged():
         joined, notes = graph_geodesics(X, graph, 1, "euclidean", Run(0, 1))
     assert joined.rows(np.array([0]))[0, 6] == 100.0**2
     assert notes["bridges"].tolist() == [[5.0, 6.0, 95.0]]
-
-
-def test_sums_over_clusters_follow_the_points_that_move():
-    rng = np.random.default_rng(4)
-    squares = rng.integers(100, size=(30, 30)).astype(float)  # sums of integers are exact
-    former, sums = np.full(30, -1), np.zeros((4, 30))
-    for labels in rng.integers(4, size=(3, 30)):
-        move_rows(squares, former, labels, sums)
-        np.testing.assert_array_equal(sums, [squares[labels == label].sum(axis=0) for label in range(4)])
-        former = labels

@@ -138,13 +138,3 @@ def squares_within(  # type: ignore[no-untyped-def]
         v = lists[2, i]
         out[points[v]] = distance[v] ** 2
     _reset(distance, state, lists, n_far, n_settled)
-
-
-@kernel("void(float64[:, ::1], int64[::1], int64[::1], float64[:, ::1])")
-def move_rows(squares, former, labels, sums):  # type: ignore[no-untyped-def]
-    """Move the rows of ``squares`` (n, n) whose labels changed between the ``sums`` (c, n) of labels; -1 is none."""
-    for p in range(len(labels)):
-        if former[p] != labels[p]:
-            if former[p] >= 0:
-                sums[former[p]] -= squares[p]
-            sums[labels[p]] += squares[p]

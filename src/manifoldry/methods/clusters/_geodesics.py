@@ -67,12 +67,18 @@ class PrecomputedMedoidSearch:
         return medoids, rows
 
     def _update(self, labels: IntArray, n_clusters: int) -> None:
-        from manifoldry._numerics.kernels.medoids import move_rows
-
         if self.labels is None:
-            self.labels, self.sums = np.full(len(labels), -1), np.zeros((n_clusters, len(labels)))
-        move_rows(self.geodesics.squares, self.labels, labels, self.sums)
+            self.sums = _indicators(labels, n_clusters) @ self.geodesics.squares
+        else:
+            moved = np.flatnonzero(labels != self.labels)
+            change = _indicators(labels[moved], n_clusters) - _indicators(self.labels[moved], n_clusters)
+            self.sums += change @ self.geodesics.squares[moved]
         self.labels = labels.copy()
+
+
+def _indicators(labels: IntArray, n_clusters: int) -> FloatArray:
+    """Return the matrix (c, n) with a 1 where a point is in a cluster."""
+    return (labels == np.arange(n_clusters)[:, None]).astype(np.float64)
 
 
 @dataclass(frozen=True)

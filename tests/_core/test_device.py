@@ -63,5 +63,5 @@ def test_every_loop_of_the_gpu_compiles_for_a_card_without_a_driver(path, monkey
     for loop in loops:
         signatures = [loop.signature] if isinstance(loop.signature, str) else loop.signature
         for signature in signatures:
-            code, _ = cuda.compile(loop.function, signature, cc=CAPABILITY, **loop.options)
+            code, _ = cuda.compile(loop.function, signature, device=False, abi="numba", cc=CAPABILITY, **loop.options)
             assert ".entry" in code

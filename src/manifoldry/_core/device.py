@@ -61,6 +61,13 @@ class Device:
         self.remember(values, array)
         return values
 
+    def download(self, array: Any, values: Array) -> None:
+        """Copy an array of the GPU into ``values`` of the host, such as some rows of a result."""
+        if self.simulated:
+            values[...] = array
+        else:
+            array.get(out=values)
+
     def remember(self, values: Array, array: Any) -> None:
         """Note that ``array`` on the GPU holds the host's ``values``."""
         self._resident[_key(values)] = values, array

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import issparse, vstack
 
+from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 
 KEYS_AT_ONCE = 2**20
+KEY_MARGIN = 8.0
+"""Standard deviations of their number by which more small keys are expected than needed: fewer have no chance."""
 
 
-def drawn_rows(n: int, size: int, rng: np.random.Generator) -> IntArray:
-    """Return the indices of ``size`` of n rows, ascending; all if there are not more."""
-    drawn = KeyedRows(size)
+def drawn_rows(n: int, size: int, rng: np.random.Generator, run: Run | None = None) -> IntArray:
+    """Return the indices of ``size`` of n rows, ascending; all if there are not more.
+
+    The threads of a ``run`` share the stream of a generator that nothing else is drawn from.
+    """
+    drawn, most = KeyedRows(size), (size + KEY_MARGIN * np.sqrt(size)) / max(n, 1)
+    if run is not None and n > KEYS_AT_ONCE and most < 1:
+        blocks = run.map(partial(_small_keys, rng, most), run.ranges(n, KEYS_AT_ONCE))
+        rows, keys = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        if len(keys) >= size:
+            drawn.add(keys)
+            return rows[drawn.numbers]
     for lo in range(0, n, KEYS_AT_ONCE):
         drawn.add(rng.random(min(KEYS_AT_ONCE, n - lo)))
     return drawn.numbers
+
+
+def _small_keys(rng: np.random.Generator, most: float, lo: int, hi: int) -> tuple[IntArray, FloatArray]:
+    """Return the rows from ``lo`` to ``hi`` whose keys are at most ``most``, and these keys."""
+    stream = deepcopy(rng.bit_generator)
+    stream.advance(lo)  # a key takes one step of the generator
+    keys = np.random.Generator(stream).random(hi - lo)
+    small = np.flatnonzero(keys <= most)
+    return lo + small, keys[small]
 
 
 def skip_keys(rng: np.random.Generator, n: int) -> None:

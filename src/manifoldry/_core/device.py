@@ -105,6 +105,7 @@ class Device:
 
         If the input ``given`` is on the GPU and equals the checked ``rows``, it is the copy of these.
         """
+        given = given.detach() if hasattr(given, "detach") else given  # of a tensor, the part without gradients
         try:
             if isinstance(rows, np.ndarray) and not self.simulated and hasattr(given, "__cuda_array_interface__"):
                 array = self.xp.asarray(given)

@@ -17,6 +17,7 @@ import numpy as np
 from manifoldry._core.device import Device
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry._numerics.gpu import device_of, host_rows
 from manifoldry._numerics.gpu.kernels.patch_rows import (
     MAX_WIDTH,
     add_parts,
@@ -35,7 +36,6 @@ from manifoldry._numerics.patches.overlaps import AlignedPatches, Overlaps
 BLOCK_ROWS = 1024  # rows of a cell whose products one block of threads adds up
 CHUNK_BYTES = 2**30  # memory for the rows of a chunk and their coordinates in all patches
 N_CELL_ARRAYS = 6  # arrays of `PatchLoops` that describe cells; the others describe charts
-PAGE_BYTES = 4096
 RESIDENT_SHARE = 0.5  # of the GPU's free memory that all rows may take to be copied there once for all passes
 
 
@@ -57,7 +57,7 @@ def has_inverse_loop(lead: PatchInverse) -> bool:
 
 def invert_points(Y: Array, lead: PatchInverse, origin: FloatArray, run: Run) -> FloatArray:
     """Return the points at coordinates in the layout."""
-    gpu, charts, c = _gpu(run), lead.charts, lead.charts.n_patches
+    gpu, charts, c = device_of(run), lead.charts, lead.charts.n_patches
     assert isinstance(charts, CurvedCharts)
     r, d = charts.width, charts.means.shape[1]
     arcs, square = charts.arc_tensors, r * r
@@ -88,7 +88,7 @@ class DevicePatches:
 
     def overlaps(self, X: Array) -> Overlaps:
         """Return all pairs of patches that share some of the rows."""
-        loops, gpu = PatchLoops.of(self.cover, self.charts), _gpu(self.run)
+        loops, gpu = PatchLoops.of(self.cover, self.charts), device_of(self.run)
         tables, terms = _arrays(loops, gpu), moment_terms(loops.pairs.shape[1], loops.width)
         totals, listed = gpu.xp.zeros((len(loops.centers), len(terms))), gpu.array(terms)
         for lo, hi, rows in _chunks(X, self.origin, self._row_bytes(loops, len(terms)), gpu):
@@ -104,7 +104,7 @@ class DevicePatches:
 
     def blend(self, X: Array, stitched: AlignedPatches) -> tuple[FloatArray, FloatArray]:
         """Return the mean of each row's images in its patches, and their root mean square distance from it."""
-        loops, gpu = PatchLoops.of(self.cover, self.charts), _gpu(self.run)
+        loops, gpu = PatchLoops.of(self.cover, self.charts), device_of(self.run)
         tables, p = _arrays(loops, gpu), stitched.shifts.shape[1]
         aligned = (stitched.frames[:, : loops.width], stitched.shifts, stitched.components)
         turns, shifts, components = (gpu.array(each) for each in aligned)
@@ -186,21 +186,6 @@ def _chunks(X: Array, origin: FloatArray, row_bytes: int, gpu: Device) -> Iterat
         yield lo, hi, rows.astype(np.float64) - gpu.array(origin)
 
 
-def host_rows(shape: tuple[int, ...], dtype: Any, run: Run) -> Array:
-    """Return an array of the host whose memory several threads have touched.
-
-    The system hands out memory at the first touch, which for one thread is slower than the copy from the GPU.
-    """
-    rows = np.empty(shape, dtype=dtype)
-    flat, step = rows.reshape(-1), PAGE_BYTES // rows.itemsize
-
-    def touch(lo: int, hi: int) -> None:
-        flat[lo:hi:step] = 0
-
-    run.map(touch, run.shares(flat.size, PAGE_BYTES * step))
-    return rows
-
-
 def _arrays(loops: PatchLoops, gpu: Device) -> list[Any]:
     """Return the tables of cells and charts on the GPU, in the order in which the loops take them."""
     cells, charts = loops.arrays
@@ -209,8 +194,3 @@ def _arrays(loops: PatchLoops, gpu: Device) -> list[Any]:
 
 def _float_type(X: Array) -> Any:
     return np.float32 if X.dtype == np.float32 else np.float64
-
-
-def _gpu(run: Run) -> Device:
-    assert run.gpu is not None
-    return run.gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse, vstack
@@ -37,7 +37,7 @@ def drawn_rows(n: int, size: int, rng: np.random.Generator, run: Run | None = No
 
 def _small_keys(rng: np.random.Generator, most: float, lo: int, hi: int) -> tuple[IntArray, FloatArray]:
     """Return the rows from ``lo`` to ``hi`` whose keys are at most ``most``, and these keys."""
-    stream = deepcopy(rng.bit_generator)
+    stream: Any = deepcopy(rng.bit_generator)
     stream.advance(lo)  # a key takes one step of the generator
     keys = np.random.Generator(stream).random(hi - lo)
     small = np.flatnonzero(keys <= most)

@@ -264,9 +264,10 @@ class Embedder(TransformMixin, RunMixin):
         chunks = as_chunked(Y)
         if chunks is not None:
             return self._map_chunks("inverse_transform", chunks)
-        coordinates = validated_coordinates(Y, self.embedding_.shape[1])
-        points: FloatArray = self._inverse(coordinates, self._run())
-        return points.astype(self.embedding_.dtype, copy=False)
+        coordinates, run = validated_coordinates(Y, self.embedding_.shape[1]), self._run()
+        with run.on_gpu():
+            points: FloatArray = self._inverse(coordinates, run).astype(self.embedding_.dtype, copy=False)
+        return returned_like(points, Y)
 
     def _complete(self, points: Any) -> Any:
         """Return validated input with nothing missing, as it is measured and compared after the fit."""

@@ -21,6 +21,7 @@ from manifoldry._core.values import Array
 DEVICES = ("cpu", "cuda", "auto")
 INSTALL = 'pip install "manifoldry[gpu]"'
 FREE_SHARE = 0.9  # of the free memory of a GPU that a stage plans with: the rest is lost between blocks
+RESIDENT_SHARE = 0.5  # of the available memory that all rows may take to be copied once for all passes over them
 THREADS = 128  # threads of a block unless a loop needs another number
 
 
@@ -52,6 +53,12 @@ class Device:
                 self.remember(values, found)
             values = found
         return self.xp.ascontiguousarray(values, dtype=dtype)
+
+    def rows(self, values: Array, lo: int, hi: int) -> Any:
+        """Return some rows on the GPU: a part of all if these are there or take up to half of the free memory."""
+        if _key(values) in self._resident or values.nbytes <= RESIDENT_SHARE * self.free_bytes:
+            return self.array(values)[lo:hi]
+        return self.xp.asarray(np.ascontiguousarray(values[lo:hi]))
 
     def host(self, array: Any) -> Any:
         """Return an array of the GPU on the host; `array` of the result is the array on the GPU."""

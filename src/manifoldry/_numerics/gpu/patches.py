@@ -36,7 +36,6 @@ from manifoldry._numerics.patches.overlaps import AlignedPatches, Overlaps
 BLOCK_ROWS = 1024  # rows of a cell whose products one block of threads adds up
 CHUNK_BYTES = 2**30  # memory for the rows of a chunk and their coordinates in all patches
 N_CELL_ARRAYS = 6  # arrays of `PatchLoops` that describe cells; the others describe charts
-RESIDENT_SHARE = 0.5  # of the GPU's free memory that all rows may take to be copied there once for all passes
 
 
 def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[PlaceRows], Overlaps]:
@@ -174,16 +173,13 @@ def _blocks(cells: Any, n_cells: int, gpu: Device) -> tuple[Any, Any, Any]:
 def _chunks(X: Array, origin: FloatArray, row_bytes: int, gpu: Device) -> Iterator[tuple[int, int, Any]]:
     """Yield the first and last row of every chunk, and its rows about the origin in double precision on the GPU.
 
-    A pass needs ``row_bytes`` for each row. If all rows fit, they are copied once for all passes of a fit.
+    A pass needs ``row_bytes`` for each row.
     """
     size = max(1, min(len(X), CHUNK_BYTES // row_bytes))
     gpu.require("rows of a chunk", size * row_bytes)
-    fits = X.nbytes <= RESIDENT_SHARE * gpu.free_bytes
-    resident = gpu.array(X) if fits else None
     for lo in range(0, len(X), size):
         hi = min(lo + size, len(X))
-        rows = gpu.xp.asarray(np.ascontiguousarray(X[lo:hi])) if resident is None else resident[lo:hi]
-        yield lo, hi, rows.astype(np.float64) - gpu.array(origin)
+        yield lo, hi, gpu.rows(X, lo, hi).astype(np.float64) - gpu.array(origin)
 
 
 def _arrays(loops: PatchLoops, gpu: Device) -> list[Any]:

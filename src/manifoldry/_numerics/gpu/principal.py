@@ -20,7 +20,7 @@ def chunk_moments(X: Array, run: Run) -> Iterator[tuple[int, FloatArray, FloatAr
     gpu = device_of(run)
     for lo, hi in run.ranges(len(X), CHUNK_ENTRIES // X.shape[1]):
         gpu.require("rows of a chunk", 2 * 8 * (hi - lo) * X.shape[1])
-        rows = _rows(X, lo, hi, run).astype(np.float64)
+        rows = gpu.rows(X, lo, hi).astype(np.float64)
         mean = rows.mean(axis=0)
         rows -= mean
         yield hi - lo, gpu.host(mean), gpu.host(rows.T @ rows)
@@ -32,11 +32,5 @@ def mapped(X: Array, shift: FloatArray, matrix: FloatArray, offset: FloatArray, 
     shift, matrix, offset = (gpu.array(each.astype(X.dtype)) for each in (shift, matrix, offset))
     result = host_rows((len(X), matrix.shape[1]), X.dtype, run)
     for lo, hi in run.ranges(len(X), CHUNK_ENTRIES // max(X.shape[1], matrix.shape[1])):
-        gpu.download((_rows(X, lo, hi, run) - shift) @ matrix + offset, result[lo:hi])
+        gpu.download((gpu.rows(X, lo, hi) - shift) @ matrix + offset, result[lo:hi])
     return result
-
-
-def _rows(X: Array, lo: int, hi: int, run: Run) -> Array:
-    """Return rows on the GPU: a part of all if these are one chunk, which stays there for the next stage."""
-    gpu = device_of(run)
-    return gpu.array(X) if hi - lo == len(X) else gpu.xp.asarray(np.ascontiguousarray(X[lo:hi]))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry._core.run import Run
 from manifoldry._core.values import Array
 
 ASYMMETRY = 1e-8  # relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)
@@ -201,15 +203,22 @@ def _column(table: Any, j: int) -> Any:
 
 
 def representable_scale(
-    X: Any, *, spread: float | None = None, squares: bool = False, limit: float = MAX_SCALE, what: str = "X"
+    X: Any,
+    *,
+    spread: float | None = None,
+    squares: bool = False,
+    limit: float = MAX_SCALE,
+    what: str = "X",
+    size: float | None = None,
 ) -> None:
     """Check that powers of the numbers and of their differences neither overflow nor vanish.
 
     ``spread`` is the extent of the rows (by default the largest entry, as for distances); ``squares`` means that the
-    numbers are squares of lengths, such as inner products.
+    numbers are squares of lengths, such as inner products. ``size`` is the largest magnitude, if it is known.
     """
     entries = X.data if hasattr(X, "tocsr") else X
-    size = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+    if size is None:
+        size = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
     spread = size if spread is None else spread
     limit = limit**2 if squares else limit
     if size > limit:
@@ -243,7 +252,55 @@ def _lists(admitted: Any, value: Any) -> bool:
     return any(value is option for one in admitted for option in getattr(one, "options", ()))
 
 
-MAX_NARROW_COLUMNS = 8  # columns up to which numpy finds extremes faster column by column, up to twenty times
+COLUMNS_AT_ONCE = 1024
+"""Entries of consecutive rows whose extremes are taken side by side: along few columns numpy is far slower."""
+ENTRIES_AT_ONCE = 2**19  # entries that a thread looks at between two turns, which the cache of a core holds
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The least and the largest entry of each column, NaN where one is NaN."""
+
+    low: Array
+    high: Array
+
+    @property
+    def finite(self) -> bool:
+        """Whether all entries are finite."""
+        return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+
+    @property
+    def size(self) -> float:
+        """The largest magnitude."""
+        return max(float(self.high.max(initial=0.0)), -float(self.low.min(initial=0.0)))
+
+    @property
+    def spread(self) -> float:
+        """The largest range of a column, in double precision."""
+        return float((self.high.astype(np.float64) - self.low).max())
+
+
+def extent(X: Array, n_jobs: int | None = 1) -> Extent:
+    """Return the extremes of the columns of dense rows, in one pass shared by threads."""
+    n, p = X.shape
+    side_by_side = max(1, COLUMNS_AT_ONCE // p)
+
+    def work(lo: int, hi: int) -> tuple[Array, Array]:
+        full = hi - (hi - lo) % side_by_side
+        parts = [part for part in (X[lo:full].reshape(-1, side_by_side, p), X[None, full:hi]) if part.size]
+        wide = [part.reshape(len(part), -1) for part in parts]
+        low, high = zip(*((part.min(axis=0), part.max(axis=0)) for part in wide), strict=True)
+        return _folded(np.minimum, low, p), _folded(np.maximum, high, p)
+
+    extremes = Run(0, n_jobs).map(work, Run(0, 1).ranges(n, side_by_side * max(1, ENTRIES_AT_ONCE // COLUMNS_AT_ONCE)))
+    low, high = zip(*extremes, strict=True)
+    return Extent(np.minimum.reduce(low), np.maximum.reduce(high))
+
+
+def _folded(extreme: np.ufunc, parts: Sequence[Array], n_columns: int) -> Array:
+    """Return the extremes of the columns of consecutive rows that stand side by side."""
+    folded: Array = extreme.reduce(np.concatenate(parts).reshape(-1, n_columns))
+    return folded
 
 
 N_SPREAD_ROWS = 4096  # first rows whose spread is mostly enough
@@ -256,11 +313,9 @@ def column_spread(X: Any, enough: float = np.inf) -> float:
     """
     if hasattr(X, "tocsr"):
         return float(abs(X).max())
-    if len(X) > N_SPREAD_ROWS and enough < np.inf and (spread := column_spread(X[:N_SPREAD_ROWS])) >= enough:
+    if len(X) > N_SPREAD_ROWS and enough < np.inf and (spread := extent(X[:N_SPREAD_ROWS]).spread) >= enough:
         return spread
-    if X.shape[1] > MAX_NARROW_COLUMNS:
-        return float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
-    return max(float(np.float64(column.max()) - column.min()) for column in X.T)
+    return extent(X).spread
 
 
 def rounding_message(X: Any) -> str | None:

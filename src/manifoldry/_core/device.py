@@ -21,6 +21,7 @@ from manifoldry._core.values import Array
 DEVICES = ("cpu", "cuda", "auto")
 INSTALL = 'pip install "manifoldry[gpu]"'
 FREE_SHARE = 0.9  # of the free memory of a GPU that a stage plans with: the rest is lost between blocks
+RESIDENT_SHARE = 0.5  # of the available memory that all rows may take to be copied once for all passes over them
 THREADS = 128  # threads of a block unless a loop needs another number
 
 
@@ -53,6 +54,12 @@ class Device:
             values = found
         return self.xp.ascontiguousarray(values, dtype=dtype)
 
+    def rows(self, values: Array, lo: int, hi: int) -> Any:
+        """Return some rows on the GPU: a part of all if these are there or take up to half of the free memory."""
+        if _key(values) in self._resident or values.nbytes <= RESIDENT_SHARE * self.free_bytes:
+            return self.array(values)[lo:hi]
+        return self.xp.asarray(np.ascontiguousarray(values[lo:hi]))
+
     def host(self, array: Any) -> Any:
         """Return an array of the GPU on the host; `array` of the result is the array on the GPU."""
         if isinstance(array, np.ndarray):
@@ -60,6 +67,13 @@ class Device:
         values = array.get()
         self.remember(values, array)
         return values
+
+    def download(self, array: Any, values: Array) -> None:
+        """Copy an array of the GPU into ``values`` of the host, such as some rows of a result."""
+        if self.simulated:
+            values[...] = array
+        else:
+            array.get(out=values)
 
     def remember(self, values: Array, array: Any) -> None:
         """Note that ``array`` on the GPU holds the host's ``values``."""
@@ -98,6 +112,7 @@ class Device:
 
         If the input ``given`` is on the GPU and equals the checked ``rows``, it is the copy of these.
         """
+        given = given.detach() if hasattr(given, "detach") else given  # of a tensor, the part without gradients
         try:
             if isinstance(rows, np.ndarray) and not self.simulated and hasattr(given, "__cuda_array_interface__"):
                 array = self.xp.asarray(given)

@@ -350,7 +350,7 @@ class Embedding(OneLine):
     """Coordinates, and everything that the method provides with them.
 
     ``extension`` and ``inverse`` map new points to coordinates and back. ``notes`` are entries of ``diagnostics_``,
-    ``fitted`` further attributes of the estimator by name.
+    ``fitted`` further attributes of the estimator by name. Coordinates to which nothing else refers are ``unshared``.
     """
 
     coordinates: FloatArray
@@ -362,3 +362,4 @@ class Embedding(OneLine):
     inverse: Extension | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     fitted: Mapping[str, Any] = field(default_factory=dict)
+    unshared: bool = False

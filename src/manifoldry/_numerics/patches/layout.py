@@ -176,6 +176,10 @@ class CenteredPatchMap:
     place: PatchMap
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
+        if run.gpu is not None and PatchLoops.exist_for(self.place.cover, self.place.charts) and not issparse(X):
+            from manifoldry._numerics.gpu.patches import map_points
+
+            return map_points(X, self.place, self.origin, run)
         n, columns = X.shape
         Y = np.empty((n, self.place.stitched.shifts.shape[1]))
         for lo, hi in run.ranges(n, max(1, MAX_DENSE_ENTRIES // columns)):
@@ -191,6 +195,11 @@ class CenteredPatchInverse:
     lead: PatchInverse
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
+        if run.gpu is not None:
+            from manifoldry._numerics.gpu.patches import has_inverse_loop, invert_points
+
+            if has_inverse_loop(self.lead):
+                return invert_points(Y, self.lead, self.origin, run)
         return self.lead(Y, run) + self.origin
 
 
@@ -379,6 +388,10 @@ def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[
 
     Chunks and the order of merging are those of chunked data, so that the overlaps are bit-identical to its.
     """
+    if run.gpu is not None and PatchLoops.exist_for(atlas.cover, atlas.charts):
+        from manifoldry._numerics.gpu import patches
+
+        return patches.chart_points(X, atlas, origin, run)
     work = ChunkOverlaps.of(atlas, origin, len(X))
     ranges = run.ranges(len(X), rows_per_chunk(X.shape[1]))
     blocks = run.map(lambda lo, hi: work.chart(X[lo:hi], Run(run.seed, 1)), ranges, blas=True)
@@ -392,6 +405,8 @@ def map_charted_points(
     charted: list[PlaceRows], shape: tuple[int, int], stitched: Stitched, run: Run
 ) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates (n, r) of the charted points of a table of this shape, and their disagreement (n,)."""
+    if len(charted) == 1:
+        return charted[0](stitched)
     n, n_columns = shape
     coordinates, disagreement = np.empty((n, stitched.shifts.shape[1])), np.empty(n)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from manifoldry._numerics.geometry.scales import DominatedAxis, DominatingColumns
 
 MIN_CHECKED_POINTS = 30  # Least number of points of which anything is said: fewer are seen one by one
+MAX_CHECKED_POINTS = 2_000_000  # most points of a layout that are checked; of more, a random sample
 MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
@@ -80,13 +81,18 @@ class LayoutReport:
 
 def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
     """Return what is wrong with a layout of ``X`` that an estimator, of any library, was fitted to."""
-    finite, check_of = np.isfinite(Y), LayoutCheck(X, np.asarray(Y, dtype=float), model, run)
-    # numpy is slow along the rows of a narrow array, so they are looked at only if some number is not finite.
-    if not finite.all():  # components of the graph that were left out
-        check_of = check_of.at(np.flatnonzero(finite.all(axis=1)))
-    if len(check_of.Y) < MIN_CHECKED_POINTS:
+    rows, count = None, len(Y)
+    if count and not check.extent(Y, run.n_jobs).finite:  # components of the graph that were left out
+        rows = np.flatnonzero(np.isfinite(Y).all(axis=1))
+        count = len(rows)
+    if count < MIN_CHECKED_POINTS:
         return LayoutReport()
-    return check_of.report()
+    if count > MAX_CHECKED_POINTS:
+        chosen = np.unique(run.rng("look at rows").integers(count, size=MAX_CHECKED_POINTS))
+        rows = chosen if rows is None else rows[chosen]
+    if rows is None:
+        return LayoutCheck(X, np.asarray(Y, dtype=float), model, run).report()
+    return LayoutCheck(X, Y, model, run).at(rows).report()
 
 
 def findings(X: Any, Y: Array, model: object, run: Run) -> tuple[str, ...]:
@@ -103,6 +109,7 @@ class LayoutCheck:
     Y: FloatArray
     model: object
     run: Run
+    numbers: IntArray | None = None  # of the points among all, unless these are all
 
     @property
     def metric(self) -> Any:
@@ -129,7 +136,7 @@ class LayoutCheck:
         X = self.X
         if not (isinstance(X, NeighborGraph) or (issparse(X) and self.pairwise)):
             X = X[np.ix_(rows, rows)] if self.pairwise else X[rows]
-        return replace(self, X=X, Y=self.Y[rows])
+        return replace(self, X=X, Y=np.asarray(self.Y[rows], dtype=float), numbers=rows)
 
     def report(self) -> LayoutReport:
         """Run all checks."""
@@ -187,6 +194,7 @@ class LayoutCheck:
         if not axes:
             return ()
         rows = list(dict.fromkeys(int(row) for each in axes for row in each.points[:N_AXIS_ROWS]))
+        rows = rows if self.numbers is None else self.numbers[rows].tolist()
         count = len(axes[0].points)
         named = f"row{'' if count == 1 else 's'} {', '.join(map(str, rows))}{', ...' if count > len(rows) else ''}"
         which = f"axis {axes[0].axis + 1}" if len(axes) == 1 else f"axes {_listed(each.axis + 1 for each in axes)}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
@@ -201,6 +202,8 @@ class Embedder(TransformMixin, RunMixin):
     """Whether neighbors in the embedding define the inverse transform, unless the method has its own."""
     _of_columns: ClassVar[bool] = False
     """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
+    _keeps_rows: ClassVar[bool] = True
+    """Whether a fitted model, or its maps, refer to the rows of the fit, which then are a copy of the caller's."""
     _admits_missing: ClassVar[bool] = False
     """Whether rows may have missing entries, NaN, which the method's model covers."""
 
@@ -261,9 +264,10 @@ class Embedder(TransformMixin, RunMixin):
         chunks = as_chunked(Y)
         if chunks is not None:
             return self._map_chunks("inverse_transform", chunks)
-        coordinates = validated_coordinates(Y, self.embedding_.shape[1])
-        points: FloatArray = self._inverse(coordinates, self._run())
-        return points.astype(self.embedding_.dtype, copy=False)
+        coordinates, run = validated_coordinates(Y, self.embedding_.shape[1]), self._run()
+        with run.on_gpu():
+            points: FloatArray = self._inverse(coordinates, run).astype(self.embedding_.dtype, copy=False)
+        return returned_like(points, Y)
 
     def _complete(self, points: Any) -> Any:
         """Return validated input with nothing missing, as it is measured and compared after the fit."""
@@ -304,7 +308,8 @@ class Embedder(TransformMixin, RunMixin):
             check.representable_scale(X.lengths, what="the graph's lengths")
             self.n_features_in_ = X.n_points
             return X
-        own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
+        # n x n distances are copied only where a model keeps them.
+        own = reset and self._keeps_rows and not self._pairwise
         X = self._validated_rows(X, reset=reset, sparse=self._accepts_sparse, own=own, missing=self._admits_missing)
         if reset:
             self._check_degenerate(X)
@@ -312,8 +317,12 @@ class Embedder(TransformMixin, RunMixin):
         return X
 
     def _check_representable(self, X: Any) -> None:
-        spread = None if self._pairwise else check.column_spread(X, 1 / check.MAX_SCALE)
-        check.representable_scale(X, spread=spread, squares=self._pairwise and self._metric != "precomputed")
+        if self._pairwise or issparse(X):
+            spread = None if self._pairwise else check.column_spread(X)
+            check.representable_scale(X, spread=spread, squares=self._pairwise and self._metric != "precomputed")
+        else:
+            extent = check.extent(X, self.n_jobs)
+            check.representable_scale(X, spread=extent.spread, size=extent.size)
 
     def _check_degenerate(self, X: Any) -> None:
         if self._pairwise:
@@ -323,7 +332,8 @@ class Embedder(TransformMixin, RunMixin):
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
         precision: Any = dtype if dtype == np.float32 else np.float64
-        self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=precision, order="C")
+        owned = np.asarray if embedding.unshared else np.array
+        self.embedding_: FloatArray = owned(embedding.coordinates, dtype=precision, order="C")
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse
         self._keep_results(embedding, ("graph", "spectrum", "trace", "certificate"), run)

@@ -283,11 +283,13 @@ class Estimator(BaseEstimator, ABC):
                 f"X contains infinity in {np.isinf(entries).sum()} of its entries; {type(self).__name__} takes NaN for "
                 "entries that are missing: put it in their place."
             )
-        check_finite(entries, "X", type(self).__name__)
-        if reset:
+        extent = None if missing or issparse(rows) else check.extent(rows, getattr(self, "n_jobs", None))
+        if extent is None or not extent.finite:
+            check_finite(entries, "X", type(self).__name__)
+        if reset and (extent is None or extent.size >= check.EXACT):
             check.check_integer_precision(table, rows)
-        else:  # new points may be as close as they like
-            check.representable_scale(entries, spread=0.0)
+        if not reset:  # new points may be as close as they like
+            check.representable_scale(entries, spread=0.0, size=None if extent is None else extent.size)
         return owned(rows, X) if own else rows
 
     # Chunked data

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry._core import check
-from manifoldry._core.arrays import sample_of, validated_coordinates
+from manifoldry._core.arrays import returned_like, sample_of, validated_coordinates
 from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import FloatArray, Spectrum
@@ -77,6 +77,9 @@ class Wrapped(TransformMixin):
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows, so that there are at most as many as rows or columns."""
 
+    _own_parameters: ClassVar[dict[str, Any]] = {}
+    """Parameters that scikit-learn's class does not have, with their defaults."""
+
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
 
@@ -87,7 +90,7 @@ class Wrapped(TransformMixin):
     def __init_subclass__(cls, wraps: type[Any] | None = None, **kwargs: Any) -> None:
         if wraps is not None:
             cls._wraps, cls._parameter_constraints = wraps, wraps._parameter_constraints
-            cls.__init__ = _constructor(wraps)  # type: ignore[method-assign]
+            cls.__init__ = _constructor(wraps, cls._own_parameters)  # type: ignore[method-assign]
             for name in dir(wraps):
                 if not name.startswith(("_", "set_")) and callable(getattr(wraps, name)) and not hasattr(cls, name):
                     setattr(cls, name, _delegated(getattr(wraps, name)))
@@ -116,7 +119,11 @@ class Wrapped(TransformMixin):
             return self._map_chunks("inverse_transform", chunks)
         coordinates = validated_coordinates(X, self._n_features_out, sparse=self._accepts_sparse)
         with self._computing():
-            return self._delegate().inverse_transform(coordinates)
+            return returned_like(self._invert_rows(coordinates), X)
+
+    def _invert_rows(self, coordinates: Any) -> Any:
+        """Return the points at validated coordinates."""
+        return self._delegate().inverse_transform(coordinates)
 
     @property
     def _n_features_out(self) -> int:
@@ -138,7 +145,13 @@ class Wrapped(TransformMixin):
         parameters = self.get_params(deep=False)
         vars(self).update({name: value for name, value in vars(delegate).items() if name not in parameters})
 
+    def _fit_on_gpu(self, points: Any, run: Run) -> bool:  # noqa: ARG002
+        """Fit on the GPU of the run, and return whether the method has loops for these points."""
+        return False
+
     def _fit_points(self, points: Any, y: Any, run: Run) -> Self:  # noqa: ARG002
+        if run.gpu is not None and self._fit_on_gpu(points, run):
+            return self
         began = time.perf_counter()
         with self._computing(), self._iterating(), blas_threads_for(min(points.shape), max(points.shape)):
             delegate = self._delegate()
@@ -147,7 +160,7 @@ class Wrapped(TransformMixin):
         fitted = time.perf_counter()
         with self._computing():
             scores = self._transform_rows(delegate, points)
-        self._keep(points, scores, {"fit": fitted - began, "transform": time.perf_counter() - fitted})
+        self._keep(points, scores, {"fit": fitted - began, "transform": time.perf_counter() - fitted}, run.device)
         self._check_layout(points, Run(0))
         return self
 
@@ -181,7 +194,11 @@ class Wrapped(TransformMixin):
         if reset:
             check.distinct_points(rows)
             limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
-            check.representable_scale(rows, spread=check.column_spread(rows), limit=limit)
+            if issparse(rows):
+                check.representable_scale(rows, spread=check.column_spread(rows), limit=limit)
+            else:
+                extent = check.extent(rows, None)
+                check.representable_scale(rows, spread=extent.spread, size=extent.size, limit=limit)
             self._check_components(rows)
         return rows
 
@@ -242,7 +259,7 @@ class Wrapped(TransformMixin):
             "of very different size; drop or scale them (StandardScaler), or ask for fewer components."
         )
 
-    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
+    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float], device: str = "cpu") -> None:
         """Set the attributes that a fit adds to scikit-learn's."""
         from manifoldry.methods._base._checks import dimension_later
 
@@ -253,9 +270,12 @@ class Wrapped(TransformMixin):
             "seconds": seconds,
             "dimension": dimension_later(rows),
             "advice": tuple(self._unit_advice(rows)),
+            **({"device": device} if "device" in self._own_parameters else {}),
         }
 
     def _unit_advice(self, X: Any) -> Iterator[str]:
+        if self._unit_range == (0.0, np.inf):
+            return
         size = np.sqrt(X.multiply(X).mean()) if issparse(X) else np.sqrt(X.var(axis=0).mean())
         low, high = self._unit_range
         if not low <= size <= high:
@@ -270,13 +290,15 @@ class Wrapped(TransformMixin):
         return super()._output_of(method)
 
 
-def _constructor(wraps: type[Any]) -> Callable[..., None]:
-    """Return a constructor that stores scikit-learn's parameters, with our defaults."""
+def _constructor(wraps: type[Any], others: dict[str, Any]) -> Callable[..., None]:
+    """Return a constructor that stores scikit-learn's parameters, with our defaults, and the ``others``."""
     signature = inspect.signature(wraps.__init__)
     parameters = [
         each.replace(default=DEFAULTS[name]) if name in DEFAULTS else each
         for name, each in signature.parameters.items()
     ]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    parameters += [inspect.Parameter(name, by_name, default=default) for name, default in others.items()]
     signature = signature.replace(parameters=parameters)
 
     def __init__(self: Any, *args: Any, **parameters: Any) -> None:  # noqa: N807
@@ -335,7 +357,7 @@ class WrappedSpectral(Wrapped):
         left = self.diagnostics_["left_over"][: check.integer("max_components", max_components, 1)]
         return elbow(left, "share of the variance left out", super().suggest_n_components())
 
-    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
+    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float], device: str = "cpu") -> None:
         with np.errstate(all="ignore"):  # coordinates that are not finite are detected below
             X = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
             values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
@@ -348,7 +370,7 @@ class WrappedSpectral(Wrapped):
             self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
         from manifoldry.methods._base._checks import measured_later
 
-        super()._keep(rows, scores, seconds)
+        super()._keep(rows, scores, seconds, device)
         self._notes["left_over"] = measured_later(residual_variance_shares, rows)
 
     def _forget_rows(self) -> None:
@@ -368,7 +390,12 @@ class WrappedSpectral(Wrapped):
         values = values[: len(residuals)]
         centered = dense(sample.rows) - self.mean_.astype(np.float64)
         vectors = centered @ self.components_.astype(np.float64).T / np.sqrt(np.where(values > 0, values, 1.0))
-        self.spectrum_ = Spectrum(values, vectors, residuals, "largest")
-        super()._keep(sample.rows, self.transform(sample.rows), dict(run.seconds))
+        spectrum = Spectrum(values, vectors, residuals, "largest")
+        self._keep_spectrum(sample.rows, self.transform(sample.rows), spectrum, left_over, run)
+
+    def _keep_spectrum(self, rows: Any, scores: Any, spectrum: Spectrum, left_over: FloatArray, run: Run) -> None:
+        """Set the fitted attributes and check the layout of these rows."""
+        self.spectrum_ = spectrum
+        super()._keep(rows, scores, dict(run.seconds), run.device)
         self._notes["left_over"] = left_over
-        self._check_layout(sample.rows, Run(0))
+        self._check_layout(rows, Run(0))

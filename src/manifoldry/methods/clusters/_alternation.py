@@ -371,9 +371,15 @@ class NearestCenter:
 def kmeans_starts(
     X: FloatArray, n_clusters: int, n_init: int, run: Run, max_iter: int = 300, tol: float = 1e-4
 ) -> list[Any]:
-    """Return scikit-learn's k-means fitted from ``n_init`` seeds of k-means++."""
+    """Return k-means from ``n_init`` seeds of k-means++: scikit-learn's, on a GPU Lloyd's iteration."""
 
     def start(seed: int) -> Any:
+        if run.gpu is not None:
+            from manifoldry._numerics.gpu.kmeans import lloyd
+
+            centers, _ = cluster.kmeans_plusplus(X, n_clusters, random_state=seed)
+            if (means := lloyd(X, centers, max_iter, tol, run)) is not None:
+                return means
         model = cluster.KMeans(n_clusters, n_init=1, max_iter=max_iter, tol=tol, random_state=seed)
         # By one thread: scikit-learn sums in the order its threads finish.
         with one_blas_thread(), threadpool_limits(1, user_api="openmp"):

@@ -16,6 +16,7 @@ from manifoldry._core.values import FloatArray
 from manifoldry._core.warnings import warn
 from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._clusterer import Clusterer, Clustering
+from manifoldry.methods._base._embedder import DeviceMixin
 from manifoldry.methods._base._estimator import NotConvergedWarning, estimator
 from manifoldry.methods._base._texts import MAX_ITER_TEXT, STARTS_TEXT, STEPS_TEXT
 from manifoldry.methods.clusters._alternation import NearestCenter, kmeans_starts, nearest_used
@@ -36,7 +37,7 @@ from manifoldry.methods.clusters._subspaces import AffineSubspaces, squared_dist
     wrapped=True,
 )
 @estimator
-class KMeans(Clusterer):
+class KMeans(DeviceMixin, Clusterer):
     r"""Cluster points around their means with scikit-learn's k-means, for round clusters of similar width.
 
     It starts from k-means++ seeds:

@@ -6,7 +6,7 @@ import math
 import numbers
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,10 +14,11 @@ from sklearn import decomposition
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import svd_flip
 
-from manifoldry._core.chunks import ChunkedData, ChunkSample
+from manifoldry._core import check
+from manifoldry._core.chunks import ChunkedData, ChunkSample, TreeReduction
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
-from manifoldry._core.values import Array, FloatArray
+from manifoldry._core.values import Array, FloatArray, Spectrum
 from manifoldry._core.warnings import EmbeddingWarning, warn
 from manifoldry._numerics.geometry.principal import descending_eigh
 from manifoldry.methods._base._chunks import ChunkSupport
@@ -129,6 +130,10 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
         Normalization between the power iterations of the "randomized" solver.
     random_state : int, numpy Generator or RandomState or None, default=0
         Seed or random generator; scikit-learn's own default is None.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where dense rows are fitted and mapped: "cuda" is an NVIDIA GPU, which needs the extra ``gpu``, for up to 4,096
+        columns and as many rows; there the components are eigenvectors of the covariance, whatever ``svd_solver`` is.
+        "auto" is the GPU if one can be used, otherwise the CPU, and ``diagnostics_["device"]`` says which.
 
     Attributes
     ----------
@@ -162,8 +167,79 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
 
     n_samples_: int
     n_components_: int
+    whiten: bool
+    device: str = "cpu"
 
     _chunk_support = ChunkSupport("whole")
+    _own_parameters: ClassVar[dict[str, Any]] = {"device": "cpu"}
+
+    def _run(self) -> Run:
+        return Run(super()._run().seed, device=self.device)
+
+    def _check_declared(self) -> None:
+        super()._check_declared()
+        check.choice("device", self.device, ("cpu", "cuda", "auto"))
+
+    def _fit_on_gpu(self, points: Any, run: Run) -> bool:
+        """Fit by the moments of chunks of rows, merged in a fixed order, if there are loops for these rows."""
+        from manifoldry._numerics.gpu.principal import MAX_COLUMNS, chunk_moments
+
+        if issparse(points) or points.shape[1] > min(MAX_COLUMNS, points.shape[0]):
+            return False
+        self._validate_params()
+        total = TreeReduction(merged_moments)
+        with run.stage("scatter"):
+            for part in chunk_moments(points, run):
+                total.add(RowMoments(*part))
+        moments = total.total()
+        values, residuals, left_over = self._decompose(moments, points.dtype, run)
+        with run.stage("transform"):
+            scores = self._scores_on_gpu(points, run)
+        norms = np.sqrt(np.where(values > 0, values, 1.0))[: self.n_components_]
+        if self.whiten:
+            norms = np.sqrt(moments.count - 1.0) * np.ones_like(norms)
+        spectrum = Spectrum(values[: len(norms)], scores / norms, residuals, "largest")
+        self._keep_spectrum(points, scores, spectrum, left_over, run)
+        return True
+
+    def _decompose(self, moments: RowMoments, dtype: Any, run: Run) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Set the components; return all eigenvalues of the scatter, residuals, and shares of variance left out."""
+        with run.stage("eigenvectors"), self._computing(), blas_threads_for(len(moments.mean)):
+            values, vectors = descending_eigh(moments.scatter)
+            self._set_components(moments, values, vectors, dtype)
+            residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
+        return values, residuals, np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
+
+    def _map_rows(self, rows: Any) -> Any:
+        run = self._run()
+        if run.gpu is None or issparse(rows):
+            return super()._map_rows(rows)
+        with run.on_gpu():
+            return self._scores_on_gpu(rows, run)
+
+    def _scores_on_gpu(self, rows: Array, run: Run) -> Array:
+        from manifoldry._numerics.gpu.principal import mapped
+
+        maps = self.components_.T.astype(np.float64) / self._deviations
+        return mapped(rows, self.mean_, maps, np.zeros(maps.shape[1]), run)
+
+    def _invert_rows(self, coordinates: Any) -> Any:
+        run = self._run()
+        if run.gpu is None or issparse(coordinates):
+            return super()._invert_rows(coordinates)
+        from manifoldry._numerics.gpu.principal import mapped
+
+        with run.on_gpu():
+            maps = self._deviations[:, None] * self.components_.astype(np.float64)
+            return mapped(coordinates, np.zeros(len(maps)), maps, self.mean_, run)
+
+    @property
+    def _deviations(self) -> FloatArray:
+        """The numbers by which scores are divided: standard deviations if ``whiten``, as in scikit-learn."""
+        if not self.whiten:
+            return np.ones(len(self.components_))
+        least = np.finfo(self.explained_variance_.dtype).eps
+        return np.maximum(np.sqrt(self.explained_variance_), least).astype(np.float64)
 
     def _fit_chunked(self, chunks: ChunkedData, sample: ChunkSample, run: Run) -> None:
         self._validate_params()
@@ -172,11 +248,7 @@ class PCA(WrappedSpectral, wraps=decomposition.PCA):
         run.announce("scatter of all columns", 8 * p**2 * (levels + 3), "fit IncrementalPCA, or fewer columns")
         with run.stage("scatter"):
             moments = chunks.reduce(row_moments, merged_moments, run)
-        with run.stage("eigenvectors"), self._computing(), blas_threads_for(p):
-            values, vectors = descending_eigh(moments.scatter)
-            self._set_components(moments, values, vectors, chunks.dtype)
-            residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
-        left_over = np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
+        values, residuals, left_over = self._decompose(moments, chunks.dtype, run)
         self._keep_chunked(sample, values, residuals, left_over, run)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002

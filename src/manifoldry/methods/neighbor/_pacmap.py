@@ -264,7 +264,7 @@ class PaCMAP(Embedder):
         with run.stage("pairs"):
             pairs = self._pairs(X, graph.indices.reshape(n, -1), graph.lengths.reshape(n, -1), order, run)
         with run.stage("layout"):
-            moving = np.ascontiguousarray(INITIAL_STD * initial[order], dtype=np.float32)
+            moving: Any = np.ascontiguousarray(INITIAL_STD * initial[order], dtype=np.float32)
             trace = descend(moving, self._phases(pairs, run), run)
         layout = np.empty_like(moving)
         layout[order] = moving

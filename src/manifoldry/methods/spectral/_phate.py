@@ -233,8 +233,8 @@ def entropy_knee(steps: FloatArray) -> int:
     with blas_threads_for(len(steps)):
         values = np.abs(np.linalg.eigvalsh(steps * root[:, None] * root))
     times = np.arange(1, MAX_TIME + 1)
-    shares = values ** times[:, None]
-    shares /= shares.sum(axis=1, keepdims=True)
+    powers = values ** times[:, None]
+    shares = powers / powers.sum(axis=1, keepdims=True)
     entropy = -np.sum(shares * np.log(np.where(shares > 0, shares, 1.0)), axis=1)
     errors = [line_error(times[: k + 1], entropy[: k + 1]) + line_error(times[k:], entropy[k:]) for k in times[1:-2]]
     return int(times[1:-2][int(np.argmin(errors))]) + 1

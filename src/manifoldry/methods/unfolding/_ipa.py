@@ -173,6 +173,7 @@ class IPA(DeviceMixin, PatchEmbedder):
     distortion_: FloatArray = fitted()
 
     _chunk_support = ChunkSupport("whole", MAX_SAMPLE)
+    _keeps_rows = False
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)
@@ -196,7 +197,8 @@ class IPA(DeviceMixin, PatchEmbedder):
             stitched = search.layout.unfolded.stitched
             coordinates, disagreement = map_charted_points(charted, X.shape, stitched, run)
         packed = self._pack(sample, search, targets)
-        return replace(packed, coordinates=coordinates, fitted={**packed.fitted, "disagreement_": disagreement})
+        fitted = {**packed.fitted, "disagreement_": disagreement}
+        return replace(packed, coordinates=coordinates, fitted=fitted, unshared=True)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Add rows: those near a patch enter its overlaps, others form new patches; then all patches are aligned again.
@@ -278,7 +280,7 @@ class IPA(DeviceMixin, PatchEmbedder):
         return rows
 
     def _embed_updated(self, X: Any, before: PatchGrowth | None, run: Run) -> Embedding:
-        rows, options = np.asarray(dense_rows(X, run), dtype=float), self._chart_options(X.shape[1])
+        rows, options = np.array(dense_rows(X, run), dtype=float), self._chart_options(X.shape[1])
         updated = None
         small = not self._patch_rule.given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
         if before is not None and small and can_update(self.patches_, options) and not self.diagnostics_["cut_edges"]:

@@ -1,0 +1,36 @@
+"""Moments of rows and linear maps of rows on the GPU, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray
+from manifoldry._numerics.gpu import device_of, host_rows
+
+CHUNK_ENTRIES = 2**27  # entries (rows times columns) of a chunk: a gigabyte in double precision
+MAX_COLUMNS = 4096
+"""Most columns whose scatter is computed and decomposed; beyond, the eigenvectors on the host take longer."""
+
+
+def chunk_moments(X: Array, run: Run) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Yield the number of rows of every chunk, their mean and their scatter, in double precision."""
+    gpu = device_of(run)
+    for lo, hi in run.ranges(len(X), CHUNK_ENTRIES // X.shape[1]):
+        gpu.require("rows of a chunk", 2 * 8 * (hi - lo) * X.shape[1])
+        rows = gpu.rows(X, lo, hi).astype(np.float64)
+        mean = rows.mean(axis=0)
+        rows -= mean
+        yield hi - lo, gpu.host(mean), gpu.host(rows.T @ rows)
+
+
+def mapped(X: Array, shift: FloatArray, matrix: FloatArray, offset: FloatArray, run: Run) -> Array:
+    """Return ``(X - shift) @ matrix + offset`` in the precision of the rows."""
+    gpu = device_of(run)
+    shift, matrix, offset = (gpu.array(each.astype(X.dtype)) for each in (shift, matrix, offset))
+    result = host_rows((len(X), matrix.shape[1]), X.dtype, run)
+    for lo, hi in run.ranges(len(X), CHUNK_ENTRIES // max(X.shape[1], matrix.shape[1])):
+        gpu.download((gpu.rows(X, lo, hi) - shift) @ matrix + offset, result[lo:hi])
+    return result

@@ -28,13 +28,14 @@ from typing import Any
 import numpy as np
 
 import manifoldry
+import tables
 from interpolated_digits import BLOCK_ROWS, InterpolatedDigits
 from large_fits import sheet_quality
 from manifoldry._core.device import missing_gpu
 from manifoldry._core.run import Run
 from manifoldry._numerics.ranks import rank_measures
 from neighbor_embeddings import label_score
-from tables import RESULTS, Table
+from tables import Table
 
 N_JUDGED, N_SAMPLED = 200_000, 1000  # rows that quality is measured among, and at
 ROLL_ROWS = 2**20  # rows of a block of the sheet
@@ -268,8 +269,10 @@ def gpu_name() -> str:
 def compare(options: argparse.Namespace, folder: Path) -> None:
     """Measure the chosen cells; the table holds them and those of earlier runs, in the order of the tasks."""
     folder.mkdir(exist_ok=True)
-    name = "gpu_quick" if options.quick else "gpu"
-    earlier = json.loads(path.read_text("utf-8"))["rows"] if (path := RESULTS / f"{name}.json").exists() else []
+    if options.quick:
+        tables.RESULTS = folder  # the stored table stays
+    path = tables.RESULTS / "gpu.json"
+    earlier = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     columns = {"call": "", "data": "", "rows": ",", "device": "", "first": ".2f", "seconds": ".2f", "GPU MB": ",.0f"}
     columns |= {"trust": ".4f", "labels": ".4f", "divergence": ".3f", "rigid error": ".1e", "recall": ".4f"}
     columns |= {"same bits": "", "stages": ""}
@@ -278,7 +281,7 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
         "call of a process with cached loops, and the second; on the CPU the first after 1,500 rows. Trustworthiness "
         f"and labels at {N_SAMPLED:,} of {N_JUDGED:,} rows; stages are the longest of a call, in seconds."
     )
-    table = Table(name, caption, columns, ("cupy-cuda13x", "numba-cuda", "torch", "torchdr"))
+    table = Table("gpu", caption, columns, ("cupy-cuda13x", "numba-cuda", "torch", "torchdr"))
     rows = {(row["call"], row["device"]): row for row in earlier}
     for call in options.only:
         task, n = TASKS[call], TASKS[call].n_rows // (100 if options.quick else 1)

@@ -6,6 +6,7 @@ import pytest
 from manifoldry import IPA, datasets
 from manifoldry._core.run import Run
 from manifoldry._numerics.gpu import patches
+from manifoldry._numerics.gpu.kernels.patch_rows import add_parts, sum_moments
 from manifoldry._numerics.gpu.patches import DevicePatches, invert_points, overlaps_of
 from manifoldry._numerics.patches.cover import nearest_center
 from manifoldry._numerics.patches.layout import PatchLoops
@@ -27,13 +28,12 @@ def rows():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Several chunks of rows, and several blocks in most cells."""
-    monkeypatch.setattr(patches, "CHUNK_BYTES", 30_000)
+    monkeypatch.setattr(patches, "PATCH_CHUNK_BYTES", 30_000)
     monkeypatch.setattr(patches, "BLOCK_ROWS", 3)
 
 
 def on_device(model, run):
-    atlas = model.patches_
-    return DevicePatches(atlas.cover, atlas.charts, model.mean_, run)
+    return DevicePatches(PatchLoops.of(model.patches_.cover, model.patches_.charts), model.mean_, run)
 
 
 def on_cpu(model, rows):
@@ -72,8 +72,8 @@ def test_sums_of_integers_are_exact_in_any_chunks_and_blocks(run, model, monkeyp
         order, starts, firsts = patches._blocks(run.gpu.array(cells), 4, run.gpu)
         parts, totals = run.gpu.xp.empty((len(starts) - 1, len(terms))), run.gpu.xp.zeros((4, len(terms)))
         arrays = run.gpu.array(charted), order, starts, run.gpu.array(terms)
-        patches.sum_moments(len(parts), n_threads, *arrays, parts)
-        patches.add_parts.over(totals.size, parts, firsts, totals)
+        sum_moments(len(parts), n_threads, *arrays, parts)
+        add_parts.over(totals.size, parts, firsts, totals)
         np.testing.assert_array_equal(run.gpu.host(totals), expected)
 
 
@@ -96,11 +96,13 @@ def test_images_are_those_of_the_cpu_and_have_the_type_of_the_rows(model, rows, 
 
 @pytest.mark.parametrize("chart", ["curved", "flat"])
 def test_inverse_points_are_those_of_the_cpu(chart, run, monkeypatch):
-    monkeypatch.setattr(patches, "CHUNK_BYTES", 6000)
+    monkeypatch.setattr(patches, "PATCH_CHUNK_BYTES", 6000)
     model = IPA(n_patches=9, chart=chart, n_jobs=1).fit(datasets.s_curve(600, random_state=0).X)
     Y = model.embedding_[:60]
     expected = model.inverse_transform(Y)
-    points = invert_points(Y, model._inverse.lead, model.mean_, run)
+    lead = model._inverse.lead
+    loops = PatchLoops.of(lead.cover, lead.charts)
+    points = invert_points(Y, loops, lead.charts, lead.stitched, lead.back, model.mean_, run)
     # Newton's method ends within some roundings of the coordinates.
     np.testing.assert_allclose(points, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 

@@ -320,14 +320,18 @@ def named_entry_error(table: Any, error: Exception, name: str) -> Exception:
     return error if convertible else bad_entry_error(table, error, name)
 
 
-def check_finite(entries: Any, name: str, who: str) -> None:
-    """Raise an error if entries are NaN or infinite."""
+def check_finite(entries: Any, name: str, who: str, n_jobs: int | None = 1) -> check.Extent | None:
+    """Raise an error if entries are NaN or infinite; return the extent of rows, None of a list of entries."""
+    extent = check.extent(entries, n_jobs) if entries.ndim == 2 else None
+    if extent is not None and extent.finite:
+        return extent
     bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
     if bad:
         raise ValueError(
             f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
             "drop or impute those rows."
         )
+    return None
 
 
 def sample_numbers(n: int, most: int) -> IntArray:

@@ -18,55 +18,39 @@ from manifoldry._core.device import Device
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.gpu import device_of, host_rows
-from manifoldry._numerics.gpu.kernels.patch_rows import (
-    MAX_WIDTH,
-    add_parts,
-    blend_rows,
-    chart_rows,
-    invert_rows,
-    nearest_centers,
-    sum_moments,
-)
-from manifoldry._numerics.patches.atlas import Atlas
 from manifoldry._numerics.patches.charts import CurvedCharts
-from manifoldry._numerics.patches.cover import Cover
-from manifoldry._numerics.patches.layout import PatchInverse, PatchLoops, PatchMap, PlaceRows
 from manifoldry._numerics.patches.overlaps import AlignedPatches, Overlaps
 
 BLOCK_ROWS = 1024  # rows of a cell whose products one block of threads adds up
-CHUNK_BYTES = 2**30  # memory for the rows of a chunk and their coordinates in all patches
+PATCH_CHUNK_BYTES = 2**30  # memory for the rows of a chunk and their coordinates in all patches
 N_CELL_ARRAYS = 6  # arrays of `PatchLoops` that describe cells; the others describe charts
 
 
-def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[PlaceRows], Overlaps]:
-    """Return a function that maps all rows by stitched patches, and the overlaps of all rows."""
-    patches = DevicePatches(atlas.cover, atlas.charts, origin, run)
+def chart_points(X: Array, loops: Any, origin: FloatArray, run: Run) -> tuple[list[Any], Overlaps]:
+    """Return a function that maps all rows by stitched patches, and the overlaps of all rows.
+
+    ``loops`` are the tables of the patches, as `PatchLoops` has them for the loops of the CPU.
+    """
+    patches = DevicePatches(loops, origin, run)
     return [partial(patches.blend, X)], patches.overlaps(X)
 
 
-def map_points(X: Array, place: PatchMap, origin: FloatArray, run: Run) -> FloatArray:
-    """Return the coordinates of new rows."""
-    return DevicePatches(place.cover, place.charts, origin, run).blend(X, place.stitched)[0]
+def invert_points(
+    Y: Array, loops: Any, charts: CurvedCharts, stitched: AlignedPatches, back: FloatArray, origin: FloatArray, run: Run
+) -> FloatArray:
+    """Return the points at coordinates in the layout, in whose space are the ``loops`` of the cells."""
+    from manifoldry._numerics.gpu.kernels.patch_rows import invert_rows, nearest_centers
 
-
-def has_inverse_loop(lead: PatchInverse) -> bool:
-    """Return whether there is a loop for an inverse map."""
-    return PatchLoops.exist_for(lead.cover, lead.charts) and lead.stitched.shifts.shape[1] <= MAX_WIDTH
-
-
-def invert_points(Y: Array, lead: PatchInverse, origin: FloatArray, run: Run) -> FloatArray:
-    """Return the points at coordinates in the layout."""
-    gpu, charts, c = device_of(run), lead.charts, lead.charts.n_patches
-    assert isinstance(charts, CurvedCharts)
+    gpu, c = device_of(run), charts.n_patches
     r, d = charts.width, charts.means.shape[1]
     arcs, square = charts.arc_tensors, r * r
     # The derivative of G u u u / 6, by the symmetry of G in its first and in its last two indices.
     slopes = (arcs.reshape(c, square, square) + 2 * arcs.transpose(0, 1, 3, 2, 4).reshape(c, square, square)) / 6
     forms = charts.second_forms if charts.curved.any() else np.zeros((c, r, r, d))  # flat charts have none
     halves, centers = forms.reshape(c, square, d) / 2, charts.means + charts.offsets + origin
-    stored = (lead.back, centers, charts.frames, halves, arcs.reshape(c, -1), slopes.reshape(c, -1), charts.curved)
-    cells = _arrays(PatchLoops.of(lead.cover, charts), gpu)[:N_CELL_ARRAYS]
-    components, *tables = (gpu.array(each) for each in (lead.stitched.components, *stored))
+    stored = (back, centers, charts.frames, halves, arcs.reshape(c, -1), slopes.reshape(c, -1), charts.curved)
+    cells = _arrays(loops, gpu)[:N_CELL_ARRAYS]
+    components, *tables = (gpu.array(each) for each in (stitched.components, *stored))
     X = host_rows((len(Y), d), _float_type(Y), run)
     for lo, hi, rows in _chunks(Y, np.zeros(Y.shape[1]), 8 * (2 * d + Y.shape[1]), gpu):
         nearest, points = gpu.xp.empty(hi - lo, dtype=np.int32), gpu.xp.empty((hi - lo, d))
@@ -80,17 +64,18 @@ def invert_points(Y: Array, lead: PatchInverse, origin: FloatArray, run: Run) ->
 class DevicePatches:
     """The passes over rows in Voronoi cells and curved charts, for which loops exist."""
 
-    cover: Cover
-    charts: Any
+    loops: Any
     origin: FloatArray
     run: Run
 
     def overlaps(self, X: Array) -> Overlaps:
         """Return all pairs of patches that share some of the rows."""
-        loops, gpu = PatchLoops.of(self.cover, self.charts), device_of(self.run)
+        from manifoldry._numerics.gpu.kernels.patch_rows import add_parts, chart_rows, nearest_centers, sum_moments
+
+        loops, gpu = self.loops, device_of(self.run)
         tables, terms = _arrays(loops, gpu), moment_terms(loops.pairs.shape[1], loops.width)
         totals, listed = gpu.xp.zeros((len(loops.centers), len(terms))), gpu.array(terms)
-        for lo, hi, rows in _chunks(X, self.origin, self._row_bytes(loops, len(terms)), gpu):
+        for lo, hi, rows in _chunks(X, self.origin, self._row_bytes(len(terms)), gpu):
             cells = gpu.xp.empty(hi - lo, dtype=np.int32)
             charted = gpu.xp.empty((hi - lo, loops.pairs.shape[1], loops.width))
             nearest_centers.over(hi - lo, rows, tables[0], cells)
@@ -103,7 +88,9 @@ class DevicePatches:
 
     def blend(self, X: Array, stitched: AlignedPatches) -> tuple[FloatArray, FloatArray]:
         """Return the mean of each row's images in its patches, and their root mean square distance from it."""
-        loops, gpu = PatchLoops.of(self.cover, self.charts), device_of(self.run)
+        from manifoldry._numerics.gpu.kernels.patch_rows import blend_rows, nearest_centers
+
+        loops, gpu = self.loops, device_of(self.run)
         tables, p = _arrays(loops, gpu), stitched.shifts.shape[1]
         aligned = (stitched.frames[:, : loops.width], stitched.shifts, stitched.components)
         turns, shifts, components = (gpu.array(each) for each in aligned)
@@ -117,9 +104,9 @@ class DevicePatches:
             gpu.download(spread.astype(Y.dtype), disagreement[lo:hi])
         return Y, disagreement
 
-    def _row_bytes(self, loops: PatchLoops, n_terms: int) -> int:
+    def _row_bytes(self, n_terms: int) -> int:
         """Return the memory of a row: coordinates in all patches, keys to sort, and its share of the sums."""
-        return 8 * (loops.pairs.shape[1] * loops.width + len(self.origin) + 5 + n_terms // BLOCK_ROWS)
+        return 8 * (self.loops.pairs.shape[1] * self.loops.width + len(self.origin) + 5 + n_terms // BLOCK_ROWS)
 
 
 def moment_terms(n_slots: int, width: int) -> IntArray:
@@ -132,7 +119,7 @@ def moment_terms(n_slots: int, width: int) -> IntArray:
     return np.array([(*pair, *factor) for pair in pairs for factor in factors], dtype=np.int32)
 
 
-def overlaps_of(loops: PatchLoops, totals: FloatArray) -> Overlaps:
+def overlaps_of(loops: Any, totals: FloatArray) -> Overlaps:
     """Return the overlaps from the sums of all terms over the rows of each cell (c, terms)."""
     c, n_slots = loops.pairs.shape[:2]
     width, E = 2 * loops.width, len(loops.keys)
@@ -175,14 +162,14 @@ def _chunks(X: Array, origin: FloatArray, row_bytes: int, gpu: Device) -> Iterat
 
     A pass needs ``row_bytes`` for each row.
     """
-    size = max(1, min(len(X), CHUNK_BYTES // row_bytes))
+    size = max(1, min(len(X), PATCH_CHUNK_BYTES // row_bytes))
     gpu.require("rows of a chunk", size * row_bytes)
     for lo in range(0, len(X), size):
         hi = min(lo + size, len(X))
         yield lo, hi, gpu.rows(X, lo, hi).astype(np.float64) - gpu.array(origin)
 
 
-def _arrays(loops: PatchLoops, gpu: Device) -> list[Any]:
+def _arrays(loops: Any, gpu: Device) -> list[Any]:
     """Return the tables of cells and charts on the GPU, in the order in which the loops take them."""
     cells, charts = loops.arrays
     return [*(gpu.array(each) for each in cells[:-1]), bool(cells[-1]), *(gpu.array(each) for each in charts)]

@@ -177,9 +177,10 @@ class CenteredPatchMap:
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         if run.gpu is not None and PatchLoops.exist_for(self.place.cover, self.place.charts) and not issparse(X):
-            from manifoldry._numerics.gpu.patches import map_points
+            from manifoldry._numerics.gpu.patches import DevicePatches
 
-            return map_points(X, self.place, self.origin, run)
+            loops = PatchLoops.of(self.place.cover, self.place.charts)
+            return DevicePatches(loops, self.origin, run).blend(X, self.place.stitched)[0]
         n, columns = X.shape
         Y = np.empty((n, self.place.stitched.shifts.shape[1]))
         for lo, hi in run.ranges(n, max(1, MAX_DENSE_ENTRIES // columns)):
@@ -195,11 +196,12 @@ class CenteredPatchInverse:
     lead: PatchInverse
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        if run.gpu is not None:
-            from manifoldry._numerics.gpu.patches import has_inverse_loop, invert_points
+        lead = self.lead
+        if run.gpu is not None and PatchLoops.exist_for(lead.cover, lead.charts) and Y.shape[1] <= MAX_STEP_COLUMNS:
+            from manifoldry._numerics.gpu.patches import invert_points
 
-            if has_inverse_loop(self.lead):
-                return invert_points(Y, self.lead, self.origin, run)
+            loops, charts = PatchLoops.of(lead.cover, lead.charts), cast(CurvedCharts, lead.charts)
+            return invert_points(Y, loops, charts, lead.stitched, lead.back, self.origin, run)
         return self.lead(Y, run) + self.origin
 
 
@@ -391,7 +393,7 @@ def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[
     if run.gpu is not None and PatchLoops.exist_for(atlas.cover, atlas.charts):
         from manifoldry._numerics.gpu import patches
 
-        return patches.chart_points(X, atlas, origin, run)
+        return patches.chart_points(X, PatchLoops.of(atlas.cover, atlas.charts), origin, run)
     work = ChunkOverlaps.of(atlas, origin, len(X))
     ranges = run.ranges(len(X), rows_per_chunk(X.shape[1]))
     blocks = run.map(lambda lo, hi: work.chart(X[lo:hi], Run(run.seed, 1)), ranges, blas=True)

@@ -283,9 +283,7 @@ class Estimator(BaseEstimator, ABC):
                 f"X contains infinity in {np.isinf(entries).sum()} of its entries; {type(self).__name__} takes NaN for "
                 "entries that are missing: put it in their place."
             )
-        extent = None if missing or issparse(rows) else check.extent(rows, getattr(self, "n_jobs", None))
-        if extent is None or not extent.finite:
-            check_finite(entries, "X", type(self).__name__)
+        extent = check_finite(entries, "X", type(self).__name__, getattr(self, "n_jobs", None))
         if reset and (extent is None or extent.size >= check.EXACT):
             check.check_integer_precision(table, rows)
         if not reset:  # new points may be as close as they like

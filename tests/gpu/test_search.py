@@ -194,3 +194,21 @@ def test_centers_are_the_means_of_their_nearest_rows(run):
     labels = gpu.host(labels)
     np.testing.assert_array_equal(members, np.argsort(labels, kind="stable"))
     np.testing.assert_array_equal(np.diff(starts), np.bincount(labels, minlength=7))
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_a_model_file_holds_the_search_and_its_checks(run, tmp_path):
+    from manifoldry import KNeighborsTransformer
+    from manifoldry.data._models.files import load_model
+
+    X = np.random.default_rng(9).normal(size=(80, 2))
+    model = KNeighborsTransformer(n_neighbors=3).fit(X)
+    model._index.engine = DeviceSearch(X, 3, run)
+    expected = model.transform(X[:5])
+    model.save(tmp_path / "model.mfy")
+    loaded = load_model(tmp_path / "model.mfy")
+    assert loaded._index.engine.name == "gpu_cells"
+    np.testing.assert_array_equal(loaded.transform(X[:5]).toarray(), expected.toarray())
+    loaded._index.engine.starts[1] = -1
+    with pytest.raises(ValueError, match="cells of all points"):
+        loaded._index.engine._check_loaded()

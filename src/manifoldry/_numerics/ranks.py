@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry._core import check
+from manifoldry._core.device import DEVICES
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.graph._pairwise import (
@@ -66,7 +67,7 @@ class RankMeasures:
         return 1.0 - self.knn_kept
 
 
-def rank_measures(
+def rank_measures(  # noqa: PLR0913
     X: Any,
     Y: Any,
     *,
@@ -75,12 +76,13 @@ def rank_measures(
     sample: int | None = None,
     random_state: Any = 0,
     n_jobs: int | None = None,
+    device: Literal["cpu", "cuda", "auto"] = "cpu",
 ) -> RankMeasures:
     """Return trustworthiness, continuity, preserved neighbors and mean relative rank errors in one pass."""
     X, Y = as_pair(X, Y, metric)
     sizes = neighborhood_sizes(n_neighbors, len(Y))
     rows = sample_rows(len(Y), sample, random_state)
-    ranks = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs)
+    ranks = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs, device=device)
     return measures_of(ranks, n_neighbors, len(Y))
 
 
@@ -112,11 +114,18 @@ def check_below_half(n_neighbors: Sizes, n: int) -> None:
 
 
 def neighbor_ranks(
-    X: FloatArray, Y: FloatArray, rows: IntArray, k: int, *, metric: str, n_jobs: int | None
+    X: FloatArray, Y: FloatArray, rows: IntArray, k: int, *, metric: str, n_jobs: int | None, device: str = "cpu"
 ) -> NeighborRanks:
     """Return the k nearest of the points ``rows`` in X and in Y, with their ranks in the other space."""
+    check.choice("device", device, DEVICES)
+    run = Run(n_jobs=n_jobs, device=device)
+    if run.gpu is not None:
+        from manifoldry._numerics.gpu.ranks import fits_gpu, ranks_in_both
+
+        if fits_gpu(X, k, metric):
+            with run.on_gpu():
+                return NeighborRanks(*ranks_in_both(X, Y, rows, k, run.gpu))
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
-    run = Run(n_jobs=n_jobs)
 
     def chunk(lo: int, hi: int) -> tuple[Array, ...]:
         from_x, from_y = distances_without_self(in_x, rows[lo:hi]), distances_without_self(in_y, rows[lo:hi])
@@ -234,6 +243,9 @@ def trustworthiness(measures: RankMeasures) -> Measure:
         Seed of the sample.
     n_jobs : int, optional
         Number of threads, None for all; the result does not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where ranks are counted: "cuda" is an NVIDIA GPU, for Euclidean distances and up to 256 neighbors; "auto" is the
+        GPU if one can be used. There distances always come from differences.
 
     Returns
     -------

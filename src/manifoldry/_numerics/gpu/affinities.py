@@ -14,7 +14,6 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, NeighborGraph
 from manifoldry._numerics.geometry.neighbor_affinity import (
     ENTROPY_TOL,
-    ConditionalProbabilities,
     JointRows,
     joint_of_bandwidths,
 )

@@ -31,7 +31,6 @@ from manifoldry._numerics.repulsion.fft import (
     ERROR_SLACK,
     FAINT_SHARE,
     MIN_POINTS_PER_FAINT,
-    FFTRepulsion,
     exact_sample,
 )
 from manifoldry._numerics.repulsion.sums import morton_codes

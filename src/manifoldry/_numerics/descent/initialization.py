@@ -173,6 +173,11 @@ def _is_graph(X: Any, pairwise: bool) -> bool:
 
 def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
     if not issparse(X):
+        if run.gpu is not None and X.shape[1] <= len(X):
+            from manifoldry._numerics.gpu.scores import MAX_COLUMNS, principal_scores
+
+            if X.shape[1] <= MAX_COLUMNS:
+                return principal_scores(X, n_components, run)
         return principal_scaling(X, n_components, run)[0].coordinates
     from sklearn.decomposition import PCA
 

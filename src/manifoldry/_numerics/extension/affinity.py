@@ -27,6 +27,7 @@ from manifoldry._numerics.geometry.affinity import (
 from manifoldry._numerics.geometry.neighbor_affinity import NEIGHBORS_PER_PERPLEXITY, probability_rows
 from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES, map_rows
 from manifoldry._numerics.repulsion import LayoutKernel, Potential, choose_repulsion
+from manifoldry._numerics.repulsion.fft import FFTPotential
 from manifoldry.graph._operations import Policy, symmetrize
 from manifoldry.graph._sample import NeighborhoodData
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
@@ -174,6 +175,8 @@ def embed_duplicates(sample: NeighborhoodData, n_components: int, affinities: An
     return Embedding(origin, extension=extension, fitted={"affinity_matrix_": affinities})
 
 
+NEW_RATE, NEW_MOMENTUM, MAX_NEW_MOVE, MAX_NEW_STEPS, NEW_TOL = 0.5, 0.6, 1.0, 250, 1e-5
+"""The descent of new points; lengths are in units of the kernel's width."""
 PAIRS_PER_BLOCK = 1_000_000  # pairs of listed neighbors in memory at a time
 
 
@@ -209,6 +212,20 @@ class DivergenceExtension:
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         neighbors, distances = self.index.query(X, run)
+        if run.gpu is not None and isinstance(self.potential, FFTPotential) and self.layout.shape[1] == 2:
+            from manifoldry._numerics.gpu.new_points import embed_new_points
+
+            if neighbors.min(initial=0) >= 0:
+                rule = NEW_RATE, NEW_MOMENTUM, MAX_NEW_MOVE, NEW_TOL, MAX_NEW_STEPS
+                fitted = self.layout, self.kernel, self.potential
+                Y, left = embed_new_points((neighbors, distances), self.perplexity, fitted, rule, run)
+                if len(left):
+                    Y[left] = self._of_lists(neighbors[left], distances[left], run)
+                return Y
+        return self._of_lists(neighbors, distances, run)
+
+    def _of_lists(self, neighbors: IntArray, distances: FloatArray, run: Run) -> FloatArray:
+        """Return the positions of new points with these neighbors."""
         p = self._probabilities(neighbors, distances, run)
 
         def block(lo: int, hi: int) -> FloatArray:
@@ -242,8 +259,7 @@ class DivergenceExtension:
             attraction = np.einsum("ij,ijc->ic", pull, differences)
             return attraction + 0.5 * gradient / np.maximum(potential, MIN_POTENTIAL)[:, None]
 
-        # Lengths are in units of the kernel's width.
-        descend_rows(Y, half_gradient, learning_rate=0.5, momentum=0.6, max_move=1.0, max_iter=250, tol=1e-5)
+        descend_rows(Y, half_gradient, NEW_RATE, NEW_MOMENTUM, MAX_NEW_MOVE, MAX_NEW_STEPS, NEW_TOL)
         return Y
 
     def _start(self, anchors: FloatArray, p: FloatArray, run: Run) -> FloatArray:

@@ -7,7 +7,8 @@ from scipy.spatial import cKDTree
 
 from manifoldry._core.run import Run
 from manifoldry._numerics.eigen import smallest, solvers
-from manifoldry._numerics.eigen.fronts import Factor, Fronts
+from manifoldry._numerics.eigen.fronts import Factor, Fronts, Quotient
+from manifoldry._numerics.eigen.pencil import Pencil
 from manifoldry._numerics.eigen.solvers import MIN_FRONTS_SIZE
 
 THREADS = (1, 2, 3, 7, 16)
@@ -142,3 +143,35 @@ def test_a_large_indefinite_matrix_has_the_shifted_eigenvalues(shift, monkeypatc
     expected = smallest(A, 3, run=Run(0)).values - shift
     found = smallest(A - shift * sp.eye_array(n), 3, run=Run(0)).values
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_groups_of_neighbors_have_the_components_of_the_points():
+    """Two sheets, and the same joined by one edge."""
+    sheet = _sheet(300)
+    apart = sp.csr_array(sp.block_diag([sheet, sheet]))
+    edge = sp.csr_array((np.ones(2), ([0, 300], [300, 0])), shape=(600, 600))
+    for matrix, connected in ((sheet, True), (apart, False), (sp.csr_array(apart + edge), True)):
+        groups = Quotient.of(matrix, Run(0, 2))
+        assert groups.connected == connected
+        assert groups.size.sum() == matrix.shape[0]
+        first, other, count = groups.graph
+        dense = np.zeros((len(groups.size),) * 2)
+        dense[np.repeat(np.arange(len(groups.size)), np.diff(first)), other] = count
+        P = np.eye(len(groups.size))[groups.label]
+        between = P.T @ (matrix.toarray() != 0) @ P
+        assert np.array_equal(dense, between - np.diag(np.diagonal(between)))
+
+
+def test_more_pairs_begin_where_fewer_ended(monkeypatch):
+    """With one factorization, and the same pairs as at once."""
+    n, factored, inverse = 900, [], solvers._inverse
+    monkeypatch.setattr(solvers, "_inverse", lambda *task: factored.append(1) or inverse(*task))
+    A = _laplacian(np.random.default_rng(6).uniform(size=(n, 2)), 8)
+    pencil = Pencil.of(A, None, 1.0, np.ones(n), Run())
+    few, more = (smallest(pencil, k, null=np.ones(n), run=Run()) for k in (2, 6))
+    assert few.solver == more.solver == "shift-invert"
+    assert len(factored) == 1
+    at_once = smallest(A, 6, null=np.ones(n), run=Run())
+    # Residuals of 1e-12 of the norm, 20, over the gaps, above 1e-3.
+    np.testing.assert_allclose(more.values, at_once.values, rtol=0, atol=2e-11)
+    np.testing.assert_allclose(np.abs(np.sum(more.vectors * at_once.vectors, axis=0)), 1.0, rtol=0, atol=1e-7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -335,7 +335,7 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     tolerance = replace(tolerance, aim=tolerance.accept, angle=np.inf)
     inverse = ChebyshevInverse.of(H, None if pencil.factor is None else pencil.factor @ scale, upper, run)
     for steps, growth in STEPS_AND_GROWTH:
-        ritz = davidson(pencil, ritz, k, lambda R, M=inverse: weights * M(weights * R), steps, tolerance, run)
+        ritz = davidson(pencil, ritz, k, partial(_weighted, inverse, weights), steps, tolerance, run)
         if ritz.settled:
             break
         quotient = float(ritz.values[-1]) / float(np.linalg.norm(ritz.vectors[:, -1:] / weights)) ** 2
@@ -345,6 +345,11 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
             break
         inverse = replace(inverse, degree=int(min(max(degree, growth * inverse.degree), MAX_DEGREE)))
     return ritz
+
+
+def _weighted(inverse: BlockOperator, weights: FloatArray, R: FloatArray) -> FloatArray:
+    """Return W M W R."""
+    return weights * inverse(weights * R)
 
 
 def _compiled_form(A: Any) -> tuple[Any, Any, Any]:

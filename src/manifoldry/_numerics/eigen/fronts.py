@@ -222,18 +222,7 @@ class Factor:
     @classmethod
     def of(cls, fronts: Fronts, A: Any, diagonal: FloatArray, floor: float, run: Run) -> Factor:
         """Factor a csr_array plus a diagonal; pivots below ``floor`` are raised to it."""
-        from manifoldry._numerics.eigen.kernels.fronts import (
-            BLAS,
-            TILE,
-            add_entries,
-            clear_columns,
-            extend_columns,
-            factor_diagonal,
-            factor_rows,
-            factor_subtree,
-            stack_updates,
-            update_columns,
-        )
+        from manifoldry._numerics.eigen.kernels.fronts import BLAS, factor_subtree, stack_updates
 
         own, border = fronts.nodes[:, 1] - fronts.nodes[:, 0], fronts.stop - fronts.start
         offset = np.concatenate([[0], np.cumsum(own * (own + border))])
@@ -261,22 +250,7 @@ class Factor:
         updates = {int(chosen[-1]): update for chosen, (_, update) in zip(fronts.subtrees, done, strict=True)}
         del done
         for level in fronts.levels:
-            here = {t: np.empty(border[t] ** 2) for t in level.tolist()}
-            tiles = [(t, lo, hi) for t in here for lo, hi in run.ranges(int(border[t]), TILE)]
-            run.map(add_entries, [(*matrix, *tree, L, t) for t in here])
-            run.map(clear_columns, [(*tree, t, here[t], lo, hi) for t, lo, hi in tiles])
-            for side in (2, 3):  # one child after the other, so that sums have one order
-                children = {t: int(fronts.nodes[t, side]) for t in here if fronts.nodes[t, side] >= 0}
-                columns = [(t, *part) for t, child in children.items() for part in run.ranges(int(border[child]), TILE)]
-                added = [(t, here[t], children[t], updates[children[t]], lo, hi) for t, lo, hi in columns]
-                run.map(extend_columns, [(*tree, L, *part) for part in added])
-                del added
-                for child in children.values():
-                    del updates[child]
-            raised += sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
-            run.map(factor_rows, [(BLAS, *tree, L, *tile) for tile in tiles], blas=True)
-            run.map(update_columns, [(BLAS, *tree, L, t, here[t], 0, lo, hi) for t, lo, hi in tiles], blas=True)
-            updates.update(here)
+            raised += _factor_level(fronts, level.tolist(), (matrix, tree, L), updates, floor, run)
         return cls(fronts, tree, L, raised, run)
 
     def solve(self, B: FloatArray) -> FloatArray:
@@ -302,3 +276,40 @@ class Factor:
             self.run.map(solve_backward, [(*state, chosen, X) for chosen in level], blas=True)
         self.run.map(scatter, rows)
         return result
+
+
+def _factor_level(
+    fronts: Fronts, level: list[int], arrays: tuple[Any, ...], updates: dict[int, FloatArray], floor: float, run: Run
+) -> int:
+    """Factor fronts of one depth, replace their children's updates by theirs, and return the number of raised pivots.
+
+    Threads share the columns of large fronts; one child is added after the other, so that sums have one order.
+    """
+    from manifoldry._numerics.eigen.kernels.fronts import (
+        BLAS,
+        TILE,
+        add_entries,
+        clear_columns,
+        extend_columns,
+        factor_diagonal,
+        factor_rows,
+        update_columns,
+    )
+
+    matrix, tree, L = arrays
+    border = (fronts.stop - fronts.start).tolist()
+    here = {t: np.empty(border[t] ** 2) for t in level}
+    tiles = [(t, lo, hi) for t in here for lo, hi in run.ranges(border[t], TILE)]
+    run.map(add_entries, [(*matrix, *tree, L, t) for t in here])
+    run.map(clear_columns, [(*tree, t, here[t], lo, hi) for t, lo, hi in tiles])
+    for side in (2, 3):
+        children = [(t, int(fronts.nodes[t, side])) for t in here if fronts.nodes[t, side] >= 0]
+        columns = [(t, child, *part) for t, child in children for part in run.ranges(border[child], TILE)]
+        run.map(extend_columns, [(*tree, L, t, here[t], child, updates[child], *part) for t, child, *part in columns])
+        for _, child in children:
+            del updates[child]
+    raised = sum(run.map(factor_diagonal, [(BLAS, *tree, L, t, floor) for t in here], blas=True))
+    run.map(factor_rows, [(BLAS, *tree, L, *tile) for tile in tiles], blas=True)
+    run.map(update_columns, [(BLAS, *tree, L, t, here[t], 0, lo, hi) for t, lo, hi in tiles], blas=True)
+    updates.update(here)
+    return raised

@@ -19,8 +19,8 @@ def small_cells(monkeypatch):
     for name, value in {
         "MAX_EXACT_ROWS": 50,
         "N_PROBE_ROWS": 16,
-        "N_RECALL_ROWS": 8,
-        "N_SPARE_CANDIDATES": 3,
+        "N_TESTED_ROWS": 8,
+        "N_SPARE_SCORES": 3,
         "TILE_ROWS": 12,
         "TILE_ENTRIES": 12 * 40,
         "GROUP_ROWS": 40,

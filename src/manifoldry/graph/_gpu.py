@@ -16,7 +16,7 @@ import numpy as np
 from manifoldry._core.device import Device, view
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._engines import MAX_ROUNDING_SHARE, N_CENTER_ROWS, recall_by_distance, without_self
+from manifoldry.graph._engines import MAX_ROUNDING_SHARE, N_CENTER_ROWS, exact_engine, recall_by_distance, without_self
 from manifoldry.graph._kernels.gpu_nearest import (
     LANES,
     LARGEST,
@@ -32,11 +32,11 @@ from manifoldry.graph._kernels.gpu_nearest import (
 
 MAX_EXACT_ROWS = 100_000
 """Rows up to which all pairs are compared: 10^10 scores are read and written in about 30 ms."""
-N_SPARE_CANDIDATES = 16
+N_SPARE_SCORES = 16
 """Candidates kept by their scores beyond the number of neighbors, so that rounding can hardly drop a neighbor."""
 LLOYD_STEPS, ROWS_PER_CENTER = 4, 64
 """Iterations of k-means, and sampled rows per cell that they average."""
-N_PROBE_ROWS, N_RECALL_ROWS, TARGET_RECALL, MIN_RECALL = 1000, 256, 0.993, 0.985
+N_PROBE_ROWS, N_TESTED_ROWS, PROBED_SHARE, MIN_RECALL = 1000, 256, 0.993, 0.985
 """Rows whose true neighbors set how many cells are compared, other rows on which the recall is measured, the share of
 true neighbors that these cells must hold, and the recall below which single precision does not suffice."""
 TILE_ROWS, TILE_ENTRIES, FACTOR_ENTRIES = 2048, 1 << 27, 1 << 25
@@ -66,7 +66,7 @@ class DeviceSearch:
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
         """Return the k nearest fitted points of each row of Q."""
-        if run.gpu is None or k + N_SPARE_CANDIDATES > MAX_KEPT:
+        if run.gpu is None or k + N_SPARE_SCORES > MAX_KEPT:
             return self._on_cpu.nearest(Q, k, run, own)
         distances, indices = self._nearest(Q, k, run, own=own)
         return run.gpu.host(distances), run.gpu.host(indices.astype(np.int64))
@@ -80,8 +80,6 @@ class DeviceSearch:
 
     @cached_property
     def _on_cpu(self) -> Any:
-        from manifoldry.graph._search import exact_engine
-
         return exact_engine(self.X)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,8 +102,8 @@ class DeviceSearch:
         rows = self._scaled(gpu.array(self.X)[gpu.xp.asarray(chosen)], gpu)
         first = gpu.xp.asarray(np.sort(rng.choice(len(rows), n_cells, replace=False)))
         centers = kmeans(rows, rows[first], LLOYD_STEPS, gpu)
-        sample = rng.choice(n, min(n, N_PROBE_ROWS + N_RECALL_ROWS), replace=False)
-        probing, tested = np.sort(sample[N_RECALL_ROWS:]), np.sort(sample[:N_RECALL_ROWS])
+        sample = rng.choice(n, min(n, N_PROBE_ROWS + N_TESTED_ROWS), replace=False)
+        probing, tested = np.sort(sample[N_TESTED_ROWS:]), np.sort(sample[:N_TESTED_ROWS])
         neighbors = self._nearest(self.X[probing], width, run)[1]
         exact, _ = self.nearest(self.X[tested], width, run)
         self.name = "gpu_cells"
@@ -114,7 +112,7 @@ class DeviceSearch:
         self.members, self.starts = map(gpu.host, sorted_by_cell(labels, n_cells, gpu))
         ranks = gpu.xp.argsort(self._nearest_cells(gpu), axis=1)
         reached = gpu.host(ranks[labels[gpu.xp.asarray(probing)][:, None], labels[neighbors]])
-        self.n_probes = 1 + int(np.sort(reached, axis=None)[int(TARGET_RECALL * (reached.size - 1))])
+        self.n_probes = 1 + int(np.sort(reached, axis=None)[int(PROBED_SHARE * (reached.size - 1))])
         self.recall = recall_by_distance(self.nearest(self.X[tested], width, run)[0], exact)
         if self.recall < MIN_RECALL:
             self.double = True
@@ -163,7 +161,7 @@ class DeviceSearch:
             order, starts = sorted_by_cell(self._labels(Q, gpu), n_cells, gpu)
             starts = gpu.host(starts)
         result = xp.empty((len(Q), k)), xp.empty((len(Q), k), dtype=np.int32)
-        probes = _Probes(self, min(len(self.X), k + others + N_SPARE_CANDIDATES), gpu)
+        probes = _Probes(self, min(len(self.X), k + others + N_SPARE_SCORES), gpu)
         for real in (np.float64,) if self.double else (np.float32, np.float64):
             order = probes.search(Q, order, starts, real, result, others=others)
             if not len(order):

@@ -15,13 +15,19 @@ from scipy.sparse import issparse
 from manifoldry._core import check
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.graph._engines import Brute, CosineSearch, KDTree, MappedSearch, Precomputed, unit_rows, without_self
+from manifoldry.graph._engines import (
+    MAX_TREE_COLUMNS,
+    Brute,
+    CosineSearch,
+    KDTree,
+    MappedSearch,
+    Precomputed,
+    unit_rows,
+    without_self,
+)
 from manifoldry.graph._pairwise import like, row_map
 
-# The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
-#   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
-#    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
-MAX_TREE_COLUMNS = 8
+# The decision table; that for few columns is next to `MAX_TREE_COLUMNS`.
 # Comparing all pairs takes about n^2 (0.6 + 0.015 columns) nanoseconds of one thread (70,000 rows: 6.6 s with 50
 # columns, 61 s with 784); searches that take at most a second are exact.
 MAX_EXACT_SECONDS = 1.0
@@ -240,11 +246,6 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
             f"{rows} rows and metric={rule.metric!r}: use search='exact'."
         )
     return Brute(X, rule.metric, rule.metric_params)
-
-
-def exact_engine(X: Array) -> Any:
-    """Return the exact Euclidean search of the CPU for dense rows."""
-    return KDTree(X) if X.shape[1] <= MAX_TREE_COLUMNS else Brute(X)
 
 
 def _on_gpu(X: Array, rule: NeighborRule, run: Run) -> Any:

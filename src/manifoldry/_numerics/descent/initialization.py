@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
@@ -22,6 +22,9 @@ from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, N_GUARD_VECTORS,
 from manifoldry._numerics.eigen.two_level import MIN_WIDTH
 from manifoldry._numerics.geometry.neighbor_affinity import JointRows, host_matrix
 from manifoldry._numerics.scaling import classical_scaling, principal_scaling
+
+if TYPE_CHECKING:
+    from manifoldry._core.device import Device
 
 Init = (
     Literal["auto", "ipa", "pca", "spectral", "random"]
@@ -156,15 +159,22 @@ def best_scale(objective: Callable[[float], float]) -> float:
     return float(2.0 ** (best / 8))
 
 
-def rounded_layout(Y: FloatArray, stretched: bool) -> FloatArray:
+def rounded_layout(Y: FloatArray, stretched: bool, gpu: Device | None = None) -> FloatArray:
     """Return a layout in rounded steps, scaled to `INITIAL_WIDTH`: every column if ``stretched``, or the widest."""
+    if gpu is not None:
+        layout: FloatArray = gpu.host(_rounded_layout(gpu.array(Y), stretched, gpu.xp))
+        return layout
+    return _rounded_layout(Y, stretched, np)
+
+
+def _rounded_layout(Y: Any, stretched: bool, xp: Any) -> Any:
     low, high = Y.min(axis=0), Y.max(axis=0)
-    width: Any = np.where(high > low, high - low, 1.0)
+    width = xp.where(high > low, high - low, 1.0)
     if not stretched:
-        width = float(width.max())
+        width = width.max()
         low = (low + high - width) / 2
     share = (Y - low) / width
-    return INITIAL_WIDTH * (np.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)
+    return INITIAL_WIDTH * (xp.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)
 
 
 def _is_graph(X: Any, pairwise: bool) -> bool:

@@ -9,15 +9,13 @@ from scipy.sparse import csr_array
 
 from manifoldry._core.device import Device
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.gpu.kernels.rows import membership_rows, number_rows
-from manifoldry._numerics.kernels.fuzzy import MIN_SIGMA_SHARE
 
-BYTES_PER_EDGE = 120  # of a listed edge in the union, most of it the sorted keys of both directions
+UNION_BYTES = 120  # of a listed edge in the union, most of it the sorted keys of both directions
 
 
 def fuzzy_simplicial_set(graph: NeighborGraph, gpu: Device, local_connectivity: float, mix: float) -> csr_array:
     """Return the union of the memberships of a graph's lists, as on the CPU."""
-    gpu.require("the fuzzy simplicial set", BYTES_PER_EDGE * graph.n_edges)
+    gpu.require("the fuzzy simplicial set", UNION_BYTES * graph.n_edges)
     indptr, lengths = gpu.array(graph.indptr, np.int64), gpu.array(graph.lengths, np.float64)
     rows = numbered_rows(indptr, len(lengths), gpu)
     if bool(((lengths[1:] < lengths[:-1]) & (rows[1:] == rows[:-1])).any()):  # lists that are not in ascending order
@@ -29,6 +27,9 @@ def fuzzy_simplicial_set(graph: NeighborGraph, gpu: Device, local_connectivity: 
 
 def memberships(indptr: Any, lengths: Any, local_connectivity: float, mean: float, gpu: Device) -> Any:
     """Return the memberships of ascending lists of distances (float64); ``mean`` is their mean with the points."""
+    from manifoldry._numerics.gpu.kernels.rows import membership_rows
+    from manifoldry._numerics.kernels.fuzzy import MIN_SIGMA_SHARE
+
     n, values = len(indptr) - 1, gpu.xp.empty(len(lengths), dtype=np.float32)
     rho, sigma = gpu.xp.empty((2, n))
     membership_rows.over(n, indptr, lengths, local_connectivity, MIN_SIGMA_SHARE, mean, values, rho, sigma)
@@ -43,6 +44,8 @@ def fuzzy_union(A: csr_array, gpu: Device, mix: float) -> csr_array:
 
 def numbered_rows(indptr: Any, n_entries: int, gpu: Device) -> Any:
     """Return the row of each entry of compressed rows."""
+    from manifoldry._numerics.gpu.kernels.rows import number_rows
+
     rows = gpu.xp.empty(n_entries, dtype=np.int32)
     number_rows.over(len(indptr) - 1, indptr, rows)
     return rows

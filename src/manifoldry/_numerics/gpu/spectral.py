@@ -12,19 +12,17 @@ from scipy.sparse import csr_array
 from manifoldry._core.csgraph import connected_components
 from manifoldry._core.device import Device
 from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._numerics.eigen.davidson import FLAT_DEGREES
 from manifoldry._numerics.gpu.fuzzy import numbered_rows
-from manifoldry._numerics.gpu.kernels.aggregates import join, spread, step_rows
-from manifoldry._numerics.gpu.kernels.rows import sum_rows
 
 MAX_DENSE = 400  # rows of a graph whose eigenvectors LAPACK computes in 10 ms
 DEGREE, MAX_CYCLES = 12, 12
 """Degree of the polynomial, which reaches across aggregates of aggregates' neighbors, and the most times it is used."""
-FLAT_DEGREES = 9.0  # above 9 / degree^2 the polynomial damps a vector to a thirtieth
 MIN_SHARE = 1e-9  # of the largest eigenvalue of the vectors' inner products: directions below are rounding
 UNITS = 2.0**30
 """Parts of the largest weight. Sums of aggregates are those of whole numbers, which do not depend on the order."""
 ROOT = 1 << 62  # added to the key of a row that is the center of an aggregate
-BYTES_PER_EDGE, BYTES_PER_ROW = 60, 600
+LEVEL_BYTES_PER_EDGE, LEVEL_BYTES_PER_ROW = 60, 600
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,8 @@ class Graph:
     @classmethod
     def of(cls, indptr: Any, indices: Any, weights: Any, gpu: Device) -> Graph:
         """Return the graph with its degrees."""
+        from manifoldry._numerics.gpu.kernels.rows import sum_rows
+
         n = len(indptr) - 1
         degrees, counts = gpu.xp.empty(n, dtype=np.float32), gpu.xp.empty(n, dtype=np.int64)
         sum_rows.over(n, indptr, weights, np.float32(0), degrees, counts)
@@ -54,6 +54,8 @@ class Graph:
         Centers are a largest set of rows of which no two are within two edges of each other: in every round the rows
         with the largest of random keys within two edges (bell2012). Others join the neighbor with the largest weight.
         """
+        from manifoldry._numerics.gpu.kernels.aggregates import join, spread
+
         xp, n = self.gpu.xp, len(self)
         keys, near, nearest = _random_keys(n, xp), xp.empty(n, dtype=np.int64), xp.empty(n, dtype=np.int64)
         undecided = keys >= 0
@@ -94,6 +96,8 @@ class Graph:
 
     def step(self, now: Any, after: Any, center: float, gain: float, keep: float) -> None:
         """Write ``gain * (L now - center * now) - keep * after`` into ``after``."""
+        from manifoldry._numerics.gpu.kernels.aggregates import step_rows
+
         numbers = (np.float32(each) for each in (center, gain, keep))
         step_rows.over(now.size, self.indptr, self.indices, self.weights, self.degrees, now, after, *numbers)
 
@@ -126,7 +130,7 @@ class Graph:
 
     def refined(self, block: Any, k: int, tolerance: float) -> tuple[Any, FloatArray]:
         """Return a block and its values after cycles of filter and projection, until k residuals are small."""
-        least = FLAT_DEGREES / DEGREE**2
+        least = (FLAT_DEGREES / DEGREE) ** 2  # above it the polynomial damps a vector to a thirtieth
         cut = least
         for _ in range(MAX_CYCLES):
             block, values, residuals = self.ritz(self.filtered(block, cut))
@@ -140,7 +144,9 @@ class Levels:
     """A graph, the graph of its aggregates, and so on to a small one, or to one without edges."""
 
     def __init__(self, affinities: csr_array, gpu: Device) -> None:
-        gpu.require("the levels of a graph", BYTES_PER_EDGE * affinities.nnz + BYTES_PER_ROW * affinities.shape[0])
+        gpu.require(
+            "the levels of a graph", LEVEL_BYTES_PER_EDGE * affinities.nnz + LEVEL_BYTES_PER_ROW * affinities.shape[0]
+        )
         weights = gpu.array(affinities.data, np.float32)
         weights = weights / weights.max()
         first = Graph.of(gpu.array(affinities.indptr, np.int64), gpu.array(affinities.indices, np.int32), weights, gpu)

@@ -12,10 +12,8 @@ from scipy.sparse import csr_array
 from manifoldry._core.device import Device, view
 from manifoldry._core.values import Array, FloatArray
 from manifoldry._numerics.gpu.fuzzy import memberships, numbered_rows
-from manifoldry._numerics.gpu.kernels import umap_layout as loops
-from manifoldry._numerics.gpu.kernels.rows import start_rows, sum_rows
 
-BYTES_PER_EDGE = 60  # of an edge while all are sorted
+LAYOUT_BYTES = 60  # of an edge while all are sorted
 
 
 class DeviceRows:
@@ -25,7 +23,9 @@ class DeviceRows:
     """
 
     def __init__(self, start: FloatArray, weights: csr_array, n_epochs: int, gpu: Device) -> None:
-        gpu.require("the edges of the layout", BYTES_PER_EDGE * weights.nnz)
+        from manifoldry._numerics.gpu.kernels.rows import sum_rows
+
+        gpu.require("the edges of the layout", LAYOUT_BYTES * weights.nnz)
         xp, n, self.gpu = gpu.xp, len(start), gpu
         indptr, values = gpu.array(weights.indptr, np.int64), gpu.array(weights.data, np.float32)
         strongest = float(values.max())
@@ -50,6 +50,8 @@ class DeviceRows:
 
         ``how`` are the negative sample rate, a and b, and the strength and offset of the repulsion.
         """
+        from manifoldry._numerics.gpu.kernels import umap_layout as loops
+
         xp, n = self.gpu.xp, len(Y)
         edges = [view(array) for array in self.rows]
         now, after, room = view(_pairs(Y)), view(xp.empty_like(_pairs(Y))), []
@@ -95,6 +97,9 @@ class NewPoints:
 
     def place(self, neighbors: Array, distances: FloatArray, gpu: Device) -> FloatArray:
         """Return the positions of new points from neighbors and ascending distances (m, k), padded by infinity."""
+        from manifoldry._numerics.gpu.kernels import umap_layout as loops
+        from manifoldry._numerics.gpu.kernels.rows import start_rows
+
         xp = gpu.xp
         gpu.require("new points", 64 * distances.size)
         lengths, fitted = gpu.array(distances, np.float64), gpu.array(self.layout, np.float32)

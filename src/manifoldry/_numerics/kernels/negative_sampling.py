@@ -86,6 +86,12 @@ def next_state(h):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def first_state(bits):  # type: ignore[no-untyped-def]
+    """Return the first state of a generator, which must not be 0, from random bits."""
+    return U32(bits) | U32(1)
+
+
+@inlined
 def random_row(h, n_rows):  # type: ignore[no-untyped-def]
     """Return the row that a state of the generator draws as a negative sample."""
     return U32((U64(h) * U64(n_rows)) >> U64(32))

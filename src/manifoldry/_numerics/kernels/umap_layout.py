@@ -56,7 +56,7 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep,
         samples = sampled, count, first
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
-        _move(moved[i], Y, tables, samples, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
+        _move(moved[i], Y, tables, samples, U32(i), sampling.first_state(bits), n_negative, step, (work[0], work[1]))
 
 
 @kernel(SWEEPS, fastmath={"contract"})
@@ -94,7 +94,7 @@ def place_rows(indptr, indices, rates, Y, positions, tables, n_negative, step, s
             number = U32(sweep + U32(t))
             count, first = sampling.sample_edges(indices, rates, indptr[i], indptr[i + 1], number, bits, sampled)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
-            state = U32(bits) | U32(1)
+            state = sampling.first_state(bits)
             _move(
                 positions[i],
                 Y,

@@ -50,7 +50,8 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, swe
         n_b, first_b = sampling.sample_edges(indices, rates, indptr[b], indptr[b + U64(1)], sweep, h, to_b)
         n_c, first_c = sampling.sample_edges(indices, rates, indptr[c], indptr[c + U64(1)], sweep, k, to_c)
         n_d, first_d = sampling.sample_edges(indices, rates, indptr[d], indptr[d + U64(1)], sweep, m, to_d)
-        state_a, state_b, state_c, state_d = U32(g) | U32(1), U32(h) | U32(1), U32(k) | U32(1), U32(m) | U32(1)
+        state_a, state_b = sampling.first_state(g), sampling.first_state(h)
+        state_c, state_d = sampling.first_state(k), sampling.first_state(m)
         xa, ya, xb, yb = Y[a, 0], Y[a, 1], Y[b, 0], Y[b, 1]
         xc, yc, xd, yd = Y[c, 0], Y[c, 1], Y[d, 0], Y[d, 1]
         for v in range(max(max(n_a, n_b), max(n_c, n_d))):

@@ -81,7 +81,8 @@ class UMAP(DeviceMixin, Embedder):
     negative samples repel in place of all points.
 
     Every point moves on its own, relative to the others as they were half an epoch before, with random numbers of its
-    own; so results are bit-identical for any number of threads.
+    own; so results are bit-identical for any number of threads. On a GPU all stages run there but targets, the layout
+    with ``densmap`` and the inverse transform; the random numbers are the CPU's, and rounding differs.
 
     Attributes
     ----------
@@ -260,7 +261,7 @@ class UMAP(DeviceMixin, Embedder):
         start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
         parameters = self._layout_parameters(n, start.shaped)
         stretched = not (start.shaped or start.kind == "given")
-        initial = rounded_layout(start.places, stretched)
+        initial = rounded_layout(start.places, stretched, run.gpu)
         layout, trace = optimize_layout(initial, fuzzy, parameters, run, rescale=start.shaped, density=goal)
         return Embedding(
             layout,

@@ -52,7 +52,7 @@ def _move_pair(edges, Y, pair, self_index, bits, sweep, step, how):  # type: ign
     indices, rates, begin, end = edges
     n_negative, a, b, strength, offset = how
     x, y = _unpacked(pair)
-    h, v = U32(U32(bits) | U32(1)), 0
+    h, v = U32(sampling.first_state(bits)), 0
     e, left = np.int64(sampling.random_edge(begin, end, bits)), end - begin
     while True:
         # Threads meet after the search for the next sampled edge, so that they wait for each other's samples only.
@@ -88,7 +88,7 @@ def _move_row(edges, Y, positions, i, total, self_index, bits, sweep, step, how)
     """Move row i of ``positions``, of any dimension: as `umap_layout._move` of the CPU."""
     indices, rates, begin, end = edges
     n_negative, a, b, strength, offset = how
-    h, v = U32(U32(bits) | U32(1)), 0
+    h, v = U32(sampling.first_state(bits)), 0
     e, left = np.int64(sampling.random_edge(begin, end, bits)), end - begin
     while True:
         while left > 0 and not sampling.is_due(rates[e], sweep):
@@ -125,7 +125,7 @@ def sweep_pairs(indptr, indices, rates, Y, moved, n_negative, a, b, strength, of
     """Write the points of the plane after a sweep. Rows of many samples, the last, begin first: all end together."""
     i = len(Y) - 1 - cuda.grid(1)
     if i >= 0:
-        bits = sampling.mix(seed ^ U64(i))
+        bits = U64(sampling.mix(seed ^ U64(i)))
         edges, how = (indices, rates, indptr[i], indptr[i + 1]), (n_negative, a, b, strength, offset)
         moved[i] = _move_pair(edges, Y, Y[i], i, bits, sweep, step, how)
 
@@ -135,7 +135,7 @@ def sweep_rows(indptr, indices, rates, Y, moved, total, n_negative, a, b, streng
     """As `sweep_pairs` in any dimension; ``total`` is room for a sum per row."""
     i = len(Y) - 1 - cuda.grid(1)
     if i >= 0:
-        bits = sampling.mix(seed ^ U64(i))
+        bits = U64(sampling.mix(seed ^ U64(i)))
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
         edges, how = (indices, rates, indptr[i], indptr[i + 1]), (n_negative, a, b, strength, offset)
@@ -146,7 +146,7 @@ def sweep_rows(indptr, indices, rates, Y, moved, total, n_negative, a, b, streng
 def _sweep_of_new(seeds, t, step, sweep):  # type: ignore[no-untyped-def]
     """Return random bits, step and number of sweep t of a new point."""
     share = np.float32(1.0 - t / len(seeds))
-    return sampling.mix(seeds[t]), np.float32(step * share), U32((np.int64(sweep) + t) & np.int64(0xFFFFFFFF))
+    return U64(sampling.mix(seeds[t])), np.float32(step * share), U32((np.int64(sweep) + t) & np.int64(0xFFFFFFFF))
 
 
 @device_kernel(f"void({EDGES}, {PAIRS}, {PAIRS}, {HOW}, float32, uint32, uint64[::1])", fastmath=True)

@@ -36,7 +36,7 @@ from manifoldry._numerics.repulsion.fft import (
 from manifoldry._numerics.repulsion.sums import morton_codes
 
 RENUMBER_EVERY = 50  # steps between two orders of the points: clusters form in the first ones
-MAX_NODES = 2**26  # maximum number of nodes of the doubled mesh: 2 GB for its transforms
+MAX_DEVICE_NODES = 2**26  # maximum number of nodes of the doubled mesh: 2 GB for its transforms
 MIN_THREADS, MIN_POINTS_PER_THREAD = 8, 16  # of sums over all points
 INDEX_BITS = 31  # of the keys of points on the curve; the others are those of the cells
 
@@ -137,7 +137,7 @@ class DeviceLayout:
     def fit_mesh(self) -> bool:
         """Choose the mesh of the layout; return False if it would have too many nodes."""
         spacing, *halves = fit_mesh(*self.sides, self.repulsion.spacing, self.repulsion.min_cells)
-        if self.reason == loops.UNSUITED or 4 * math.prod(halves) > MAX_NODES:
+        if self.reason == loops.UNSUITED or 4 * math.prod(halves) > MAX_DEVICE_NODES:
             return False
         if self.mesh is None or (self.mesh.spacing, self.mesh.halves) != (spacing, tuple(halves)):
             self.mesh = None  # gives back its memory first

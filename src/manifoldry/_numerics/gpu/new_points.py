@@ -15,7 +15,7 @@ from manifoldry._numerics.gpu.kernels.new_points import LEAVES, descend_new
 from manifoldry._numerics.repulsion import LayoutKernel
 from manifoldry._numerics.repulsion.fft import FFTPotential
 
-POINTS_PER_PASS = 4_000_000  # new points whose lists are on the GPU at a time
+NEW_POINTS_PER_PASS = 4_000_000  # new points whose lists are on the GPU at a time
 
 
 def embed_new_points(
@@ -37,7 +37,7 @@ def embed_new_points(
     nodes = gpu.array(potential.nodes, np.float32)
     numbers = xp.asarray(np.array([potential.offset, potential.factor, potential.faint]))
     frozen = gpu.array(layout, np.float64), kernel.compiled[1], xp.asarray(potential.mesh.place), numbers, nodes
-    for lo, hi in run.ranges(m, POINTS_PER_PASS):
+    for lo, hi in run.ranges(m, NEW_POINTS_PER_PASS):
         gpu.require("new points", (hi - lo) * (24 * k + 64))
         near = gpu.array(neighbors[lo:hi], np.int32)
         lengths = gpu.array(distances[lo:hi], np.float32)

@@ -420,7 +420,8 @@ class TSNE(DeviceMixin, NeighborEmbedding):
     ``max_iter`` includes the iterations with exaggeration. Initial layouts other than "ipa" are scaled to a standard
     deviation of 1e-4 of the widest column. A new point minimizes its own divergence against the fixed layout, with a
     perplexity of at most 5; one that coincides with a fitted point gets its coordinates. Ctrl-C ends the descent, with
-    a warning, and keeps the layout reached so far.
+    a warning, and keeps the layout reached so far. On a GPU run the probabilities, the descent in the plane by FFT, its
+    start from principal components, and new points; ``affinity_matrix_`` is computed when it is first read.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def _loss_at(y, x, row, p, layout, dof):  # type: ignore[no-untyped-def]
     "float32[:, ::1], float64[::1], int64, float64[:, ::1], uint8[::1])"
 )
 def descend_new(neighbors, lengths, p, layout, dof, place, numbers, nodes, rule, limit, Y, ends):  # type: ignore[no-untyped-def]
-    """Write positions of least divergence and how each ends; ``rule`` has rate, momentum, longest move and tolerance."""
+    """Write positions of least divergence and how they end; ``rule`` has rate, momentum, longest move, tolerance."""
     i = cuda.grid(1)
     if i >= len(Y):
         return

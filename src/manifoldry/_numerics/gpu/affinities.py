@@ -32,7 +32,7 @@ class ResidentProbabilities:
     missed: int
     run: Run
 
-    def joint(self) -> JointRows:
+    def joint(self, run: Run | None = None) -> JointRows:  # noqa: ARG002
         """Return the joint probabilities."""
         with self.run.stage("affinities"):
             later = partial(joint_of_bandwidths, self.graph, self.bandwidths)

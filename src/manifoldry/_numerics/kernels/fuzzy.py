@@ -24,7 +24,7 @@ def membership_row(indptr, lengths, local_connectivity, min_share, mean_length, 
         total += lengths[e]
         if lengths[e] == 0.0:
             first = e + 1
-    n_full = math.floor(local_connectivity)
+    n_full = int(math.floor(local_connectivity))  # noqa: RUF046 (a GPU keeps its type)
     fraction = local_connectivity - n_full
     if first == b:
         offset = 0.0

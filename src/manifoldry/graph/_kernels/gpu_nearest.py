@@ -50,7 +50,7 @@ def fill_factors(  # type: ignore[no-untyped-def]
     if i < n_points:
         row = table[first + i]
         for j in range(n_columns):
-            value = _centered(float(X[row, j]), centers[cell, j], scale)
+            value = _centered(np.float64(X[row, j]), centers[cell, j], scale)
             right[j * stride + i] = value
             norm += value * value
         right[n_columns * stride + i] = norm
@@ -60,7 +60,7 @@ def fill_factors(  # type: ignore[no-untyped-def]
         i -= n_points
         row, start = order[lo + i], i * depth
         for j in range(n_columns):
-            value = _centered(float(Q[row, j]), centers[cell, j], scale)
+            value = _centered(np.float64(Q[row, j]), centers[cell, j], scale)
             left[start + j] = -2.0 * value
             norm += value * value
         left[start + n_columns] = 1.0
@@ -194,7 +194,7 @@ def rank_candidates(X, Q, order, lo, columns, table, others, distances, indices)
             if number != NOBODY and not (others and number == query):
                 total = 0.0
                 for j in range(X.shape[1]):
-                    difference = float(X[number, j]) - float(Q[query, j])
+                    difference = np.float64(X[number, j]) - np.float64(Q[query, j])
                     total += difference * difference
             else:
                 number = NOBODY

@@ -187,7 +187,7 @@ def joint_of_bandwidths(graph: NeighborGraph, bandwidths: FloatArray) -> csr_arr
 
 def negative_entropy(p: Any) -> float:
     """Return the sum of p ln p, of an array of any device."""
-    return float((p * np.log(np.maximum(p, np.finfo(p.dtype).tiny))).sum(dtype=np.float64))
+    return float((p * np.log(np.maximum(p, float(np.finfo(p.dtype).tiny)))).sum(dtype=np.float64))
 
 
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:

@@ -140,7 +140,7 @@ def test_sweeps_are_those_of_the_cpu(run, n_components):
     strong.eliminate_zeros()
     samples = np.asarray(strong.sum(axis=1)).reshape(-1) / strong.data.max()
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
-    edges = renumbered(strong, order)
+    edges = renumbered(strong, order, Run(0, 1))
     edges.sort_indices()
     there = DeviceRows(start, weights, 20, run.gpu)
     np.testing.assert_array_equal(run.gpu.host(there.order), order)

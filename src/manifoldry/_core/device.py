@@ -11,6 +11,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,10 @@ INSTALL = 'pip install "manifoldry[gpu]"'
 FREE_SHARE = 0.9  # of the free memory of a GPU that a stage plans with: the rest is lost between blocks
 RESIDENT_SHARE = 0.5  # of the available memory that all rows may take to be copied once for all passes over them
 THREADS = 128  # threads of a block unless a loop needs another number
+
+
+_stream: ContextVar[Any] = ContextVar("stream", default=0)
+"""The stream of the loops that are started: that of `Device.repeat`, otherwise the default."""
 
 
 class Device:
@@ -88,6 +93,39 @@ class Device:
         self._resident.clear()
         if not self.simulated:
             self.xp.get_default_memory_pool().free_all_blocks()
+
+    def repeat(self, work: Callable[[], None], times: int, recorded: Any = None) -> Any:
+        """Do the same work several times, and return its record for more repetitions with the same arguments.
+
+        To start a loop takes the host longer than many loops take the GPU. So the work is recorded the second time, as
+        a graph, which the GPU repeats by itself. It must not wait for the host.
+        """
+        if self.simulated:
+            for _ in range(times):
+                work()
+            return None
+        from numba import cuda
+
+        token = _stream.set(cuda.external_stream(self._graph_stream.ptr))
+        try:
+            with self._graph_stream:
+                if recorded is None and times > 0:
+                    work()
+                    times -= 1
+                if recorded is None and times > 0:
+                    self._graph_stream.begin_capture(self.xp.cuda.runtime.streamCaptureModeRelaxed)
+                    work()
+                    recorded = self._graph_stream.end_capture()
+                for _ in range(times):
+                    recorded.launch(self._graph_stream)
+        finally:
+            _stream.reset(token)
+        return recorded
+
+    @cached_property
+    def _graph_stream(self) -> Any:
+        """A stream that waits for the default one, which waits for it: that cannot record."""
+        return self.xp.cuda.Stream()
 
     @property
     def free_bytes(self) -> int:
@@ -183,8 +221,9 @@ class DeviceKernel:
     @cached_property
     def compiled(self) -> Any:
         """The loop of numba's CUDA target."""
-        from numba import cuda
+        from numba import config, cuda
 
+        config.CUDA_LOW_OCCUPANCY_WARNINGS = False  # loops over few points are short
         try:
             return cuda.jit(self.signature, cache=True, **self.options)(self.function)
         except RuntimeError as error:  # neither the installation nor the user's folder can be written to
@@ -194,7 +233,7 @@ class DeviceKernel:
 
     def __call__(self, n_blocks: int, n_threads: int, *arguments: Any) -> None:
         """Start the loop on blocks of threads; arrays are CuPy's, or views made once for many calls."""
-        self.compiled[int(n_blocks), int(n_threads)](*map(view, arguments))
+        self.compiled[int(n_blocks), int(n_threads), _stream.get()](*map(view, arguments))
 
     def over(self, n_rows: int, *arguments: Any, n_threads: int = THREADS) -> None:
         """Start the loop with a thread per row."""

@@ -36,7 +36,7 @@ N_SPARE_SCORES = 16
 """Candidates kept by their scores beyond the number of neighbors, so that rounding can hardly drop a neighbor."""
 LLOYD_STEPS, ROWS_PER_CENTER = 4, 64
 """Iterations of k-means, and sampled rows per cell that they average."""
-N_PROBE_ROWS, N_TESTED_ROWS, PROBED_SHARE, MIN_RECALL = 1000, 256, 0.993, 0.985
+N_PROBE_ROWS, N_TESTED_ROWS, PROBED_SHARE, MIN_RECALL = 1000, 256, 0.988, 0.985
 """Rows whose true neighbors set how many cells are compared, other rows on which the recall is measured, the share of
 true neighbors that these cells must hold, and the recall below which single precision does not suffice."""
 TILE_ROWS, TILE_ENTRIES, FACTOR_ENTRIES = 2048, 1 << 27, 1 << 25

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry._core.run import Run
 from manifoldry._core.values import Array
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -24,6 +25,8 @@ INSTALL = 'pip install "manifoldry[gpu]"'
 FREE_SHARE = 0.9  # of the free memory of a GPU that a stage plans with: the rest is lost between blocks
 RESIDENT_SHARE = 0.5  # of the available memory that all rows may take to be copied once for all passes over them
 THREADS = 128  # threads of a block unless a loop needs another number
+PAGE_BYTES = 4096  # of the smallest unit of memory that the system hands out
+MIN_TOUCHED_BYTES = 2**24  # of a result for which it pays to ask for memory with several threads
 
 
 _stream: ContextVar[Any] = ContextVar("stream", default=0)
@@ -69,7 +72,8 @@ class Device:
         """Return an array of the GPU on the host; `array` of the result is the array on the GPU."""
         if isinstance(array, np.ndarray):
             return array
-        values = array.get()
+        large = array.nbytes >= MIN_TOUCHED_BYTES
+        values = array.get(out=touched_rows(array.shape, array.dtype, Run(0)) if large else None)
         self.remember(values, array)
         return values
 
@@ -166,6 +170,21 @@ class Device:
             raise
         finally:
             self.close()
+
+
+def touched_rows(shape: tuple[int, ...], dtype: Any, run: Run) -> Array:
+    """Return an array of the host whose memory several threads have touched.
+
+    The system hands out memory at the first touch, which for one thread is slower than the copy from the GPU.
+    """
+    rows = np.empty(shape, dtype=dtype)
+    flat, step = rows.reshape(-1), PAGE_BYTES // rows.itemsize
+
+    def touch(lo: int, hi: int) -> None:
+        flat[lo:hi:step] = 0
+
+    run.map(touch, run.shares(flat.size, PAGE_BYTES * step))
+    return rows
 
 
 def _key(values: Array) -> tuple[Any, ...]:

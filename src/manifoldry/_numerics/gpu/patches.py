@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry._core.device import Device
+from manifoldry._core.device import Device, touched_rows
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
-from manifoldry._numerics.gpu import device_of, host_rows
+from manifoldry._numerics.gpu import device_of
 from manifoldry._numerics.patches.charts import CurvedCharts
 from manifoldry._numerics.patches.overlaps import AlignedPatches, Overlaps
 
@@ -51,7 +51,7 @@ def invert_points(
     stored = (back, centers, charts.frames, halves, arcs.reshape(c, -1), slopes.reshape(c, -1), charts.curved)
     cells = _arrays(loops, gpu)[:N_CELL_ARRAYS]
     components, *tables = (gpu.array(each) for each in (stitched.components, *stored))
-    X = host_rows((len(Y), d), _float_type(Y), run)
+    X = touched_rows((len(Y), d), _float_type(Y), run)
     for lo, hi, rows in _chunks(Y, np.zeros(Y.shape[1]), 8 * (2 * d + Y.shape[1]), gpu):
         nearest, points = gpu.xp.empty(hi - lo, dtype=np.int32), gpu.xp.empty((hi - lo, d))
         nearest_centers.over(hi - lo, rows, cells[0], nearest)
@@ -94,7 +94,7 @@ class DevicePatches:
         tables, p = _arrays(loops, gpu), stitched.shifts.shape[1]
         aligned = (stitched.frames[:, : loops.width], stitched.shifts, stitched.components)
         turns, shifts, components = (gpu.array(each) for each in aligned)
-        Y, disagreement = (host_rows(shape, _float_type(X), self.run) for shape in ((len(X), p), (len(X),)))
+        Y, disagreement = (touched_rows(shape, _float_type(X), self.run) for shape in ((len(X), p), (len(X),)))
         for lo, hi, rows in _chunks(X, self.origin, 8 * (X.shape[1] + 2 * p + 3), gpu):
             cells, spread = gpu.xp.empty(hi - lo, dtype=np.int32), gpu.xp.empty(hi - lo)
             mean = gpu.xp.empty((hi - lo, p))

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from manifoldry._core.device import touched_rows
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray
-from manifoldry._numerics.gpu import device_of, host_rows
+from manifoldry._numerics.gpu import device_of
 
 CHUNK_ENTRIES = 2**27  # entries (rows times columns) of a chunk: a gigabyte in double precision
 MAX_COLUMNS = 4096
@@ -30,7 +31,7 @@ def mapped(X: Array, shift: FloatArray, matrix: FloatArray, offset: FloatArray, 
     """Return ``(X - shift) @ matrix + offset`` in the precision of the rows."""
     gpu = device_of(run)
     shift, matrix, offset = (gpu.array(each.astype(X.dtype)) for each in (shift, matrix, offset))
-    result = host_rows((len(X), matrix.shape[1]), X.dtype, run)
+    result = touched_rows((len(X), matrix.shape[1]), X.dtype, run)
     for lo, hi in run.ranges(len(X), CHUNK_ENTRIES // max(X.shape[1], matrix.shape[1])):
         gpu.download((gpu.rows(X, lo, hi) - shift) @ matrix + offset, result[lo:hi])
     return result

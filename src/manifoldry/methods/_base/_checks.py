@@ -88,7 +88,8 @@ def check_layout(X: Any, Y: Array, model: object, run: Run) -> LayoutReport:
     if count < MIN_CHECKED_POINTS:
         return LayoutReport()
     if count > MAX_CHECKED_POINTS:
-        chosen = np.unique(run.rng("look at rows").integers(count, size=MAX_CHECKED_POINTS))
+        chosen = np.sort(run.rng("look at rows").integers(count, size=MAX_CHECKED_POINTS))
+        chosen = chosen[np.diff(chosen, prepend=-1) > 0]  # as np.unique, which takes ten times as long here
         rows = chosen if rows is None else rows[chosen]
     if rows is None:
         return LayoutCheck(X, np.asarray(Y, dtype=float), model, run).report()

@@ -102,14 +102,15 @@ def spline(x):
 def test_charges_are_spread_by_splines_in_any_order(run, n_threads):
     rng, xp = np.random.default_rng(2), run.gpu.xp
     positions, charges = rng.uniform(0, 9, size=(40, 2)).astype(np.float32), rng.uniform(-1, 1, 40).astype(np.float32)
-    nodes = xp.zeros((16, 15), np.int64)
+    copies = xp.zeros((3, 16, 15), np.int64)
     place, go = xp.asarray(np.array([0.0, 0.0, 1.0])), xp.zeros(1)
-    spread.over(40 * WIDTH, xp.asarray(positions), xp.asarray(charges), place, go, nodes, n_threads=n_threads)
+    spread.over(40 * WIDTH, xp.asarray(positions), xp.asarray(charges), place, go, copies, n_threads=n_threads)
     down = spline(positions[:, 0, None] - np.arange(16)[None] + 5)
     across = spline(positions[:, 1, None] - np.arange(15)[None] + 5)
     expected = np.einsum("p,pi,pj->ij", charges, down, across)
     # Weights of float32, each rounded to 2^-32; their order does not matter.
-    np.testing.assert_allclose(run.gpu.host(nodes) / 2.0**CHARGE_BITS, expected, atol=40 * 1e-6)
+    nodes = run.gpu.host(copies).sum(axis=0)
+    np.testing.assert_allclose(nodes / 2.0**CHARGE_BITS, expected, atol=40 * 1e-6)
 
 
 @pytest.mark.parametrize("dof", [1.0, 0.5])

@@ -17,6 +17,11 @@ from manifoldry._numerics.repulsion.fft import FAINT_SHARE, FFTPotential, Mesh, 
 from manifoldry._numerics.repulsion.sums import ExactPotential, LayoutKernel
 
 
+MAX_COPIES, MAX_COPIED_NODES = 1024, 2**20
+"""Most copies of a mesh, to which points add in turn, and most nodes of all copies: a million points take 4.3 ms to add
+to 200 nodes, which is eight times as long as their attraction."""
+
+
 class DeviceMesh:
     """The arrays of a mesh of a ``spacing`` and half lengths of its transforms.
 
@@ -40,7 +45,8 @@ class DeviceMesh:
         self.offset, self.factor = 1 + mean, -mean
         self.waves = (waves * 2.0**-CHARGE_BITS).astype(np.float32)
         shape = halves[0] - N_GUARD_NODES, halves[1] - N_GUARD_NODES
-        self.charges, self.nodes = xp.zeros(shape, np.int64), xp.zeros(shape, np.float32)
+        n_copies = max(1, min(MAX_COPIES, MAX_COPIED_NODES // (shape[0] * shape[1])))
+        self.charges, self.nodes = xp.zeros((n_copies, *shape), np.int64), xp.zeros(shape, np.float32)
         self.peak = xp.zeros(1, np.float32)
         self.views = {name: view(getattr(self, name)) for name in ("charges", "nodes", "peak")}
 
@@ -49,7 +55,7 @@ class DeviceMesh:
         xp, size = self.xp, (2 * self.halves[0], 2 * self.halves[1])
         self.charges[...] = 0
         spread.over(WIDTH * len(positions), positions, charges, place, halt, self.views["charges"])
-        waves = xp.fft.rfft2(self.charges.astype(np.float32), s=size)
+        waves = xp.fft.rfft2(self.charges.sum(axis=0).astype(np.float32), s=size)
         nodes = xp.fft.irfft2(waves * self.waves, s=size)
         rows, columns = self.nodes.shape
         self.nodes[...] = nodes[:rows, :columns]

@@ -1,7 +1,7 @@
 """Charges spread on a mesh by the threads of a GPU.
 
 Charges are integers there, in units of 2^-32 of the largest: integers have the same sum in any order, so all points can
-add to the nodes at once.
+add to the nodes at once. On a small mesh many points would wait for the same node, so it has several copies.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ CHARGE_BITS = 32
 _unit, _one = np.float32(2**CHARGE_BITS), np.float32(1)
 
 
-@device_kernel("void(float32[:, ::1], float32[::1], float64[::1], float64[::1], int64[:, ::1])")
-def spread(positions, charges, place, halt, nodes):  # type: ignore[no-untyped-def]
+@device_kernel("void(float32[:, ::1], float32[::1], float64[::1], float64[::1], int64[:, :, ::1])")
+def spread(positions, charges, place, halt, copies):  # type: ignore[no-untyped-def]
     """Add the charges, at most 1, to the nodes: a thread per point and column of nodes. ``halt[0]`` skips it."""
     t = cuda.grid(1)
     i, k = t // WIDTH, t % WIDTH
@@ -32,5 +32,5 @@ def spread(positions, charges, place, halt, nodes):  # type: ignore[no-untyped-d
     a0, a1, a2 = _weights(u)
     a5, a4, a3 = _weights(_one - u)
     for weight in (a0, a1, a2, a3, a4, a5):
-        cuda.atomic.add(nodes, (row, column + k), np.int64(weight * q))
+        cuda.atomic.add(copies, (i % len(copies), row, column + k), np.int64(weight * q))
         row += 1

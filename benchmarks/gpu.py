@@ -4,7 +4,7 @@
 
 Every cell runs in a process of its own, which fits the same rows twice: "first" is the first call of the process, with
 compiled loops from the cache (after ``--warm``, which runs every cell once before, unmeasured), "seconds" the second,
-from rows of the host to a result on the host. Cells of the CPU fit once, after 1,500 rows. A cell that takes longer
+from rows of the host to a result on the host. A cell that takes longer
 than ``--limit`` seconds ends. The table is stored after every row, and rows of an earlier run that are not measured
 again stay. ``--quick`` takes a hundredth of the rows, which tests the script.
 """
@@ -189,7 +189,7 @@ def measure(name: str, device: str, n: int, folder: Path, save: str) -> dict[str
     call, X = calls(TASKS[name], device, folder, n)
     with peak_memory(device.partition(" ")[0]) as peak:
         begin = time.perf_counter()
-        first = call(X if gpu else X[:1500])
+        first = call(X)
         cell: dict[str, Any] = {"first": time.perf_counter() - begin if gpu else None}
         cell["GPU_MB"] = peak() or None
     begin = time.perf_counter()
@@ -278,7 +278,7 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
     columns |= {"same bits": "", "stages": ""}
     caption = (
         f"Calls on a GPU ({gpu_name()}), on all cores and on one, from rows on the host to the result there: the first "
-        "call of a process with cached loops, and the second; on the CPU the first after 1,500 rows. Trustworthiness "
+        "call of a process with cached loops, and the second. Trustworthiness "
         f"and labels at {N_SAMPLED:,} of {N_JUDGED:,} rows; stages are the longest of a call, in seconds."
     )
     table = Table("gpu", caption, columns, ("cupy-cuda13x", "numba-cuda", "torch", "torchdr"))

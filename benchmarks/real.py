@@ -29,8 +29,9 @@ import tables
 from contact_sheet import Panel, draw
 from manifoldry import metrics
 from manifoldry._core.registry import METHODS
+from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray
-from manifoldry._numerics.geometry.scales import PLOT_CELLS, plot_cells
+from manifoldry._numerics.geometry.scales import PLOT_CELLS, axis_moments, plot_cells
 from manifoldry._numerics.ranks import rank_measures
 from real_sets import SEED, SETS, RealSet
 from tables import Table
@@ -97,7 +98,7 @@ def share_of_places(Y: FloatArray) -> float:
     """Return the distinct places of a plot of Y, relative to those of as many uniform points."""
     n_cells = PLOT_CELLS ** min(2, Y.shape[1])
     expected = -n_cells * np.expm1(len(Y) * np.log1p(-1 / n_cells))
-    return len(np.unique(plot_cells(Y))) / expected
+    return len(np.unique(plot_cells(Y, axis_moments(Y, Run(0, 1))))) / expected
 
 
 def predicted(Y: FloatArray, data: RealSet) -> float | None:

@@ -20,7 +20,7 @@ def unfolded(X, n_components=2, n_cells=9, kind="curved", width=2):
     atlas = voronoi_atlas(X, graph, n_cells, ChartOptions(width, kind, None, 0.3, False), Run(0, 1))
     overlaps = atlas.overlaps[atlas.overlaps.well_conditioned(atlas.charts.sizes)]
     stitched = stitch(overlaps, atlas.charts.sizes, Run(0, 1))
-    found = unfold(atlas.members, atlas.coordinates, stitched, n_components)
+    found = unfold(atlas.members, atlas.coordinates, stitched, n_components, Run(0, 1))
     inward = PatchMap(atlas.cover, atlas.charts, found.stitched)
     outward = PatchInverse.of(atlas.charts, found.stitched, overlaps, 0.3)
     return atlas, found, inward, outward
@@ -60,7 +60,7 @@ def test_the_axes_do_not_depend_on_how_the_patches_were_placed():
     moved = replace(
         found.stitched, frames=found.stitched.frames @ turn, shifts=found.stitched.shifts @ turn + rng.normal(size=p)
     )
-    again = unfold(atlas.members, atlas.coordinates, moved, 2)
+    again = unfold(atlas.members, atlas.coordinates, moved, 2, Run(0, 1))
     np.testing.assert_allclose(again.coordinates, found.coordinates, atol=1e-9)
     np.testing.assert_allclose(again.stitched.shifts, found.stitched.shifts, atol=1e-9)
 

@@ -341,7 +341,10 @@ class LocalMAP(PaCMAP):
 
     Attributes
     ----------
-    embedding_, graph_, trace_, diagnostics_
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The layout.
+    graph_, trace_, diagnostics_
+        Those of `PaCMAP`.
 
     See Also
     --------

@@ -8,8 +8,9 @@ import numpy as np
 from numba import cuda
 
 from manifoldry._core.device import device_kernel, on_device
-from manifoldry._numerics.descent.divergence import MIN_POTENTIAL
 from manifoldry._numerics.kernels import mesh
+
+MIN_POTENTIAL = 1e-30  # as on the CPU: where it underflows, only the attraction counts
 
 _gather, DEGREE = on_device(mesh.gather), mesh.SPLINE_DEGREE
 DOWNHILL, MEETS, LEAVES = 0, 1, 2

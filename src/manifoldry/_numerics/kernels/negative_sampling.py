@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from manifoldry._core.device import simulated
 from manifoldry._core.team import TICKETS
 
 LINES_PER_OCTAVE_BITS = 7
@@ -36,7 +37,9 @@ compiled = nb.njit(nogil=True, fastmath={"contract"})
 # The first fit waits for these: a few operations are no function of their own, and what only loops call needs no form
 # that Python calls.
 expanded = nb.njit(nogil=True, inline="always", fastmath={"contract"})
-internal = nb.njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath={"contract"})
+# The simulator of a GPU calls them from Python.
+_alone = {"no_cpython_wrapper": not simulated(), "no_cfunc_wrapper": True}
+internal = nb.njit(nogil=True, forceinline=True, fastmath={"contract"}, **_alone)
 
 
 def knots():  # type: ignore[no-untyped-def]

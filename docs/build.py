@@ -26,6 +26,7 @@ from manifoldry._core.parameters import declared, describe
 from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
 
 ROOT = Path(__file__).resolve().parent.parent
+REFERENCE, DEVELOPMENT = ROOT / "docs" / "reference", ROOT / "docs" / "development"
 sys.path.append(str(ROOT / "benchmarks"))
 from tables import render  # noqa: E402
 
@@ -41,7 +42,7 @@ ADVICE = {
     "Use when": "use_when",
     "Fails when": "fails_when",
     "Cost": "cost",
-    "[Chunked data](../scale.md)": "blocks",
+    "[Chunked data](../../howto/large_data.md)": "blocks",
     "Family": "family",
     "Problem": "problem",
 }
@@ -55,19 +56,19 @@ def pages() -> dict[Path, str]:
     """
     bibtex = (ROOT / "references.bib").read_text(encoding="utf-8")
     cards, references = list_methods(), bibliography(bibtex)
-    texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
-    texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
+    texts = {REFERENCE / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
+    texts[REFERENCE / "methods" / "index.md"] = "\n".join(
         ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
     )
     texts[ROOT / "src" / "manifoldry" / "data" / "references.bib"] = bibtex
     clusters = list_clusterings()
-    texts |= {ROOT / "docs" / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
-    texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
+    texts |= {REFERENCE / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
+    texts[REFERENCE / "clusterings" / "index.md"] = "\n".join(
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
-    texts[ROOT / "docs" / "coverage.md"] = coverage_page()
-    texts[ROOT / "docs" / "api.md"] = api_page()
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    texts[DEVELOPMENT / "coverage.md"] = coverage_page()
+    texts[REFERENCE / "api.md"] = api_page()
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
             texts[path] = with_blocks(with_options(with_benchmarks(text)))
@@ -115,13 +116,13 @@ def _api_entry(path: str, name: str, value: Any) -> str:
 
 def coverage() -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
     """Return the source documents by their keys, and what they name: where, and what does it here."""
-    stored = tomllib.loads((ROOT / "docs" / "coverage.toml").read_text(encoding="utf-8"))
+    stored = tomllib.loads((DEVELOPMENT / "coverage.toml").read_text(encoding="utf-8"))
     return stored["sources"], stored["method"]
 
 
 def coverage_titles() -> list[str]:
     """Return what only titles in the bibliographies of the source documents name, and is not here."""
-    titles: list[str] = tomllib.loads((ROOT / "docs" / "coverage.toml").read_text(encoding="utf-8"))["titles"]
+    titles: list[str] = tomllib.loads((DEVELOPMENT / "coverage.toml").read_text(encoding="utf-8"))["titles"]
     return titles
 
 
@@ -131,7 +132,8 @@ def coverage_page() -> str:
     rows = []
     for entry in named:
         where = [entry.get(key, "") for key in sources]
-        rows.append(f"| {entry['name']} | {', '.join(map(_linked, entry['does']))} | {' | '.join(where)} |")
+        done_by = ", ".join(_linked(name, "../reference/") for name in entry["does"])
+        rows.append(f"| {entry['name']} | {done_by} | {' | '.join(where)} |")
     return "\n".join(
         [
             "# What the source documents name, and what does it",
@@ -150,7 +152,7 @@ def coverage_page() -> str:
             "",
             "## Beyond them",
             "",
-            ", ".join(_linked(name) for name in beyond(named)) + ".",
+            ", ".join(_linked(name, "../reference/") for name in beyond(named)) + ".",
             "",
         ]
     )
@@ -162,10 +164,11 @@ def beyond(named: Sequence[Mapping[str, Any]]) -> list[str]:
     return [card.name for card in (*list_methods(), *list_clusterings()) if card.name not in done]
 
 
-def _linked(name: str) -> str:
-    """Return a public name, with a link to its page if it has one."""
+def _linked(name: str, reference: str = "") -> str:
+    """Return a public name, with a link to its page, below the path of the reference, if it has one."""
     folders = {"methods": METHODS, "clusterings": CLUSTERINGS}
-    return next((f"[{name}]({folder}/{name}.md)" for folder, table in folders.items() if name in table), f"`{name}`")
+    folder = next((folder for folder, table in folders.items() if name in table), None)
+    return f"[{name}]({reference}{folder}/{name}.md)" if folder else f"`{name}`"
 
 
 def with_benchmarks(text: str) -> str:
@@ -184,7 +187,8 @@ def with_blocks(text: str) -> str:
     lines = ["| method | a fit takes | placing a row, microseconds of a core |", "|---|---|---|"]
     costs = _placing_costs()
     for folder, cards in (("methods", list_methods()), ("clusterings", list_clusterings())):
-        lines += [f"| [{c.name}]({folder}/{c.name}.md) | {c.blocks} | {costs.get(c.name, '')} |" for c in cards]
+        pages_of = f"../reference/{folder}"
+        lines += [f"| [{c.name}]({pages_of}/{c.name}.md) | {c.blocks} | {costs.get(c.name, '')} |" for c in cards]
     return WHERE.sub(lambda found: "\n".join([found[1], "", *lines, "", found[2]]), text)
 
 
@@ -266,7 +270,7 @@ def page(card: Card, references: dict[str, dict[str, str]], figure: Sequence[str
 
 
 def _figure(card: Card) -> list[str]:
-    return [f"![{card.name} of a Swiss roll with a hole](../figures/{card.name}.png)"]
+    return [f"![{card.name} of a Swiss roll with a hole](../../figures/{card.name}.png)"]
 
 
 def _allowed(card: Card) -> dict[str, str]:
@@ -326,8 +330,8 @@ def main() -> None:
     """Write every page, and remove the pages of what no longer exists."""
     texts = pages()
     for folder in ("methods", "clusterings"):
-        (ROOT / "docs" / folder).mkdir(exist_ok=True)
-        for old in set((ROOT / "docs" / folder).glob("*.md")) - set(texts):
+        (REFERENCE / folder).mkdir(exist_ok=True)
+        for old in set((REFERENCE / folder).glob("*.md")) - set(texts):
             old.unlink()
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")

@@ -159,7 +159,7 @@ def test_pages_say_what_is_true_now():
     made = BUILD.pages()
     stale = [str(path) for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     assert stale == [], "run make docs"
-    assert set((ROOT / "docs" / "methods").glob("*.md")) <= set(made)
+    assert set((ROOT / "docs" / "reference" / "methods").glob("*.md")) <= set(made)
 
 
 def test_what_the_sources_name_is_here():

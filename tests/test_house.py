@@ -240,7 +240,7 @@ def test_names_are_those_of_the_field(trees):
 
 
 def test_the_map_of_the_code_names_what_exists():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "development" / "architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
     assert len(named) > 20
     missing = []

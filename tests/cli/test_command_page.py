@@ -1,4 +1,4 @@
-"""docs/command_line.md says what the commands do."""
+"""docs/reference/command_line.md says what the commands do."""
 
 import re
 import shlex
@@ -7,7 +7,9 @@ from pathlib import Path
 from manifoldry.cli import _commands as cli
 from manifoldry.cli._main import COMMANDS
 
-PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "command_line.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "command_line.md").read_text(
+    encoding="utf-8"
+)
 
 
 def test_every_command_has_a_section_with_its_options():

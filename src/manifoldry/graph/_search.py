@@ -32,7 +32,7 @@ from manifoldry.graph._pairwise import like, row_map
 # columns, 61 s with 784); searches that take at most a second are exact.
 MAX_EXACT_SECONDS = 1.0
 # Fewer rows than this are compared in no time, and lists of more neighbors than this take NN-descent as long as all
-# pairs; docs/neighbor_search.md has seconds and recall.
+# pairs; docs/explanation/neighbor_search.md has seconds and recall.
 MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 2_000, 200
 MIN_DESCENT_RECALL = 0.985
 """If the intrinsic dimension is so high that NN-descent has a lower recall, all pairs are compared."""

@@ -211,7 +211,7 @@ def test_the_table_declares_every_figure():
 
 
 def test_the_page_has_every_figure_with_its_range_and_best_value_and_every_function():
-    page = (DOCS / "quality.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
     for name, entry in TABLE.items():
         assert f"\n| `{name}` | {entry.range} | {entry.best:g} |" in page
         assert f" {entry.range:8} {entry.meaning}\n" in page or entry.group == "labels"

@@ -33,7 +33,7 @@ from manifoldry.data._models.classes import ESTIMATORS, is_estimator, tag_of
 from manifoldry.data._models.codec import Json, ModelDecoder, ModelEncoder, array_type
 
 UPGRADES: dict[int, Callable[[Json], Json]] = {}
-"""For each older format, the function that converts its document to the next format; see docs/model_files.md."""
+"""For each older format, the function that converts its document to the next (docs/reference/model_files.md)."""
 DAMAGES = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError, RuntimeError),
     *(TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error),

@@ -35,7 +35,7 @@ QUICK := \
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/app  ## unfold a Swiss roll by every method; pictures and a report in demo/
+demo: .venv/cli  ## unfold a Swiss roll by every method; pictures and a report in demo/
 	$(BIN)/manifoldry demo
 
 quick: lint  ## lint and a test of every package and every method, in about 90 seconds
@@ -68,7 +68,7 @@ heavy: .venv/dev  ## tests marked heavy: large experiments
 bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
-experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets
+experiments: .venv/cli  ## what papers show, re-run and judged; DATA names the folder of real sets
 	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py --jobs $(JOBS) $(ARGS)
 
 docs: .venv/dev  ## pages of the methods, from their cards and docstrings
@@ -86,13 +86,13 @@ clean:  ## remove the environment, the caches and what the demo drew
 	find src tests benchmarks experiments docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment grows by extras: a stamp per extra, made anew when pyproject.toml changes.
-.venv/app: pyproject.toml
+.venv/cli: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; name one by: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(PIP) install --editable ".[app]"
+	$(PIP) install --editable ".[cli]"
 	@touch $@
 
-.venv/dev: .venv/app
+.venv/dev: .venv/cli
 	$(PIP) install --editable ".[dev]"
 	$(PIP) install --no-deps "bertopic>=0.17"  # without sentence-transformers and its torch: the tests bring embeddings
 	@touch $@
@@ -101,12 +101,12 @@ clean:  ## remove the environment, the caches and what the demo drew
 	$(PIP) install --editable ".[gpu]"
 	@touch $@
 
-.venv/peers: .venv/app
+.venv/peers: .venv/cli
 	$(PIP) install --editable ".[peers]"
 	@touch $@
 
 .venv-lowest/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip --disable-pip-version-check --quiet install uv
-	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable ".[app,anndata,dask]" "pytest>=8.3"
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable ".[all]" "pytest>=8.3"
 	@touch $@

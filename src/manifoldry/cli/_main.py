@@ -13,7 +13,7 @@ from difflib import get_close_matches
 try:
     import click
 except ImportError:  # pragma: no cover
-    sys.exit("manifoldry: The command line needs click, which is not installed: run pip install 'manifoldry[app]'.")
+    sys.exit("manifoldry: The command line needs click, which is not installed: run pip install 'manifoldry[cli]'.")
 
 from click.shell_completion import CompletionItem, shell_complete
 

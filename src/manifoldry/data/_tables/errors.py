@@ -57,7 +57,7 @@ def _reason(error: Exception) -> str:
     return "it is broken, or of another kind; save it again, or name its kind with format"
 
 
-def needs(library: str, what: str, extra: str = "app") -> ImportError:
+def needs(library: str, what: str, extra: str = "cli") -> ImportError:
     """Return the error for a missing library, with the command that installs it."""
     return ImportError(f"{what} needs {library}, which is not installed: run pip install 'manifoldry[{extra}]'.")
 

@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_made_gives_one_sentence_and_code_1(tmp_path, ca
 def test_a_missing_matplotlib_gives_one_sentence_and_code_1(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main(["demo", "--out", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.endswith("run pip install 'manifoldry[cli]'.\n")
+    assert capsys.readouterr().err.endswith("run pip install 'manifoldry[plot]'.\n")
 
 
 def test_the_demo_gets_its_options(monkeypatch, tmp_path):

@@ -16,7 +16,7 @@ POINTS_PER_PASS = 512
 MAX_EXPONENT = 708.0  # below exp(-708) a float64 is no longer normal; such a value counts as 0
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def exp_minus(x):  # type: ignore[no-untyped-def]
     """Return exp(-x) for x >= 0 to about 1e-16 x: a power of two times a polynomial on |r| <= ln(2) / 2."""
     clipped = min(x, MAX_EXPONENT)
@@ -28,7 +28,7 @@ def exp_minus(x):  # type: ignore[no-untyped-def]
     return p * power if x < MAX_EXPONENT else 0.0
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def log_above_one(x):  # type: ignore[no-untyped-def]
     """Return ln(x) for x >= 1: the exponent, and 2 artanh(f) of the rest, |f| <= 0.172."""
     bits = np.float64(x * 0.7071067811865476).view(np.int64)
@@ -40,13 +40,13 @@ def log_above_one(x):  # type: ignore[no-untyped-def]
     return exponent * 0.6931471805599453 + 2.0 * f * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * tail))))
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def student_t(s, dof):  # type: ignore[no-untyped-def]
     """Return (1 + s / dof) ** (-(dof + 1) / 2)."""
     return exp_minus(0.5 * (dof + 1.0) * log_above_one(1.0 + s / dof))
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def kernel_and_slope(square, charge, gaussian, dof, value, slope):  # type: ignore[no-untyped-def]
     """Write c w(s) and 2 c w'(s) of squared distances and charges, into other arrays."""
     if gaussian:
@@ -65,7 +65,7 @@ def kernel_and_slope(square, charge, gaussian, dof, value, slope):  # type: igno
             value[j], slope[j] = w, -(dof + 1.0) * w / (dof + s)
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def _sum_in_plane(x, y, xs, ys, charges):  # type: ignore[no-untyped-def]
     """Return the potential of t-SNE's kernel at a position in the plane, and the two parts of its gradient.
 
@@ -85,6 +85,7 @@ def _sum_in_plane(x, y, xs, ys, charges):  # type: ignore[no-untyped-def]
 @kernel(
     "void(float64[:, ::1], float64[:, ::1], float64[::1], int64[::1], boolean, float64, float64[::1], float64[:, ::1], "
     "int64, int64)",
+    forceinline=True,
     **FAST,
 )
 def sum_all_pairs(positions, columns, charges, excluded, gaussian, dof, phi, grad, lo, hi):  # type: ignore[no-untyped-def]

@@ -14,7 +14,7 @@ EDGES_PER_PASS = 256
 _rows = "int64[::1], int32[::1], {real}[::1], {real}[:, ::1], boolean, float64"
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def attraction_2d(i, indptr, indices, affinities, Y, per_dof, across, down):  # type: ignore[no-untyped-def]
     """Return ``sum_j p_ij (y_i - y_j) / (1 + s_ij / dof)`` in the plane; the last two arguments are buffers."""
     x, y, one = Y[i, 0], Y[i, 1], Y.dtype.type(1.0)
@@ -33,7 +33,11 @@ def attraction_2d(i, indptr, indices, affinities, Y, per_dof, across, down):  # 
     return sum_x, sum_y
 
 
-@kernel([f"void({_rows}, {{real}}[:, ::1], int64, int64)".format(real=real) for real in ("float64", "float32")], **FAST)
+@kernel(
+    [f"void({_rows}, {{real}}[:, ::1], int64, int64)".format(real=real) for real in ("float64", "float32")],
+    forceinline=True,
+    **FAST,
+)
 def attraction_rows(indptr, indices, affinities, Y, gaussian, dof, out, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``sum_j p_ij g(s_ij) (y_i - y_j)``, g = -d ln w / ds of the kernel, s squared distances."""
     n_dims = Y.shape[1]

@@ -15,7 +15,9 @@ _cells = "int64[:, ::1], float64[:, ::1]"
 
 
 @kernel(
-    "void(float64[:, ::1], int64, int64, int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", **FAST
+    "void(float64[:, ::1], int64, int64, int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])",
+    forceinline=True,
+    **FAST,
 )
 def _add_points(points, lo, hi, excluded, position, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
     """Add the potential and gradient of points lo..hi to ``sums``, without the potential of point ``excluded``."""
@@ -39,7 +41,11 @@ def _add_points(points, lo, hi, excluded, position, gaussian, dof, work, sums): 
     sums[3] += gz
 
 
-@kernel("void(float64[:, ::1], int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", **FAST)
+@kernel(
+    "void(float64[:, ::1], int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])",
+    forceinline=True,
+    **FAST,
+)
 def _add_cells(far, size, position, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
     """Add potential and gradient of ``size`` buffered cells, q w + 2 w'' r'Sr + w' tr S for charges q and moments S."""
     x, y, z = position[0], position[1], position[2]
@@ -82,7 +88,7 @@ def _add_cells(far, size, position, gaussian, dof, work, sums):  # type: ignore[
     sums[3] += gz
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def _begin(positions, first, end, sums, box):  # type: ignore[no-untyped-def]
     """Set the sums of positions first..end to 0, and write their lowest and highest coordinates."""
     for c in range(3):

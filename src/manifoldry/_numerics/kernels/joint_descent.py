@@ -128,7 +128,7 @@ def _center(block, mesh, layout):  # type: ignore[no-untyped-def]
         count_points(block, mesh)
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def _least_potential(mesh, settings):  # type: ignore[no-untyped-def]
     """Return the potential below which a point is faint."""
     peak = mesh.peaks[0]
@@ -137,7 +137,7 @@ def _least_potential(mesh, settings):  # type: ignore[no-untyped-def]
     return settings.faint_share * (settings.offset + settings.factor * peak)
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def _find_forces(block, mesh, layout, settings):  # type: ignore[no-untyped-def]
     """Write attraction, repulsion and potential of the points of a block, and count its faint points."""
     lo, hi = block_rows(block, len(layout.Y))
@@ -180,7 +180,7 @@ def _repair_faint(lo, hi, mesh, layout, settings):  # type: ignore[no-untyped-de
             layout.potential[i], layout.push[i, 0], layout.push[i, 1] = _sum_exactly(i, i, mesh, settings)
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def _sum_forces(block, step, mesh, layout, settings):  # type: ignore[no-untyped-def]
     """Sum potentials and products with the velocity over a block; blocks after all points are those of the sample."""
     sums, velocity = layout.sums, layout.velocity
@@ -223,7 +223,7 @@ def _decide(step, layout, settings):  # type: ignore[no-untyped-def]
     return n_faint * settings.points_per_faint <= len(layout.Y)
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def _move(block, layout, settings):  # type: ignore[no-untyped-def]
     """Move the points of a block, and sum what the next iteration needs to know."""
     Y, velocity, gains = layout.Y, layout.velocity, layout.gains

@@ -87,7 +87,7 @@ def lloyd(tickets, rows, weights, centers, size, n_steps, labels, sums):  # type
         finish(tickets)
 
 
-@nb.njit(**FAST)
+@nb.njit(forceinline=True, **FAST)
 def _potential(columns, weights, center, nearest, gap):  # type: ignore[no-untyped-def]
     """Return the weighted sum of ``gap``: the least squared distances of some rows, with one more center."""
     for i in range(len(gap)):

@@ -61,7 +61,7 @@ MESH = nb.types.NamedTuple(
 )
 
 
-@nb.njit(fastmath=_flags)
+@nb.njit(forceinline=True, fastmath=_flags)
 def _weights(u):  # type: ignore[no-untyped-def]
     """Return the weights of the three nodes on the left of a point at fraction ``u``, the farthest first."""
     v = _one - u
@@ -73,7 +73,7 @@ def _weights(u):  # type: ignore[no-untyped-def]
     )
 
 
-@nb.njit(fastmath=_flags)
+@nb.njit(forceinline=True, fastmath=_flags)
 def _slopes(u):  # type: ignore[no-untyped-def]
     """Return the derivatives of `_weights`."""
     v = _one - u
@@ -152,7 +152,7 @@ def _sort_points(block, mesh):  # type: ignore[no-untyped-def]
         fill[band] += 1
 
 
-@nb.njit(fastmath=_flags)
+@nb.njit(forceinline=True, fastmath=_flags)
 def _spread_band(band, mesh):  # type: ignore[no-untyped-def]
     """Write the charges of a band on the nodes of its strip."""
     strip, columns, place = mesh.strips[band], mesh.columns, mesh.place
@@ -202,7 +202,7 @@ def _transform_down(block, mesh):  # type: ignore[no-untyped-def]
                 row[k] = work[i, part, k]
 
 
-@nb.njit(fastmath=_flags)
+@nb.njit(forceinline=True, fastmath=_flags)
 def _convolve_across(block, mesh):  # type: ignore[no-untyped-def]
     """Convolve a block of lines, which lie across, with the kernel."""
     top, n_columns, turns = block * LANES, mesh.shape[1], mesh.across.turns
@@ -250,7 +250,7 @@ def _transform_up(block, mesh):  # type: ignore[no-untyped-def]
     mesh.peaks[block] = peak
 
 
-@nb.njit(fastmath=_flags)
+@nb.njit(forceinline=True, fastmath=_flags)
 def gather(y, x, nodes):  # type: ignore[no-untyped-def]
     """Return the spline's value and its two slopes per cell at a position in units of cells."""
     i, j = int(y), int(x)

@@ -33,7 +33,6 @@ SWEEPS = f"void({TICKETS}, {EDGES}, {LAYOUTS}, {TABLES}, int64, float32[::1], ui
 """Signatures: symmetric edges in rows, two layouts, tables of the gradients, and many sweeps."""
 
 inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
-compiled = nb.njit(nogil=True, fastmath={"contract"})
 # The first fit waits for these: a few operations are no function of their own, and what only loops call needs no form
 # that Python calls.
 expanded = nb.njit(nogil=True, inline="always", fastmath={"contract"})

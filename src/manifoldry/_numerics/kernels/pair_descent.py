@@ -44,7 +44,7 @@ def _add_pulls(indptr, indices, Y, i, weight, scale, local, gradient):  # type: 
             gradient[c] += w * (Y[i, c] - Y[j, c])
 
 
-@nb.njit(nogil=True, fastmath={"contract", "reassoc", "arcp"})
+@nb.njit(nogil=True, forceinline=True, fastmath={"contract", "reassoc", "arcp"})
 def _add_pulls_2d(indptr, indices, Y, i, weight, scale, local, gradient):  # type: ignore[no-untyped-def]
     """As `_add_pulls` in the plane, with sums in registers."""
     x, y, factor = Y[i, 0], Y[i, 1], weight * TWO * scale

@@ -42,7 +42,7 @@ def _move(position, Y, tables, samples, self_index, h, n_negative, step, work): 
             position[c] += step * total[c]
 
 
-@sampling.compiled
+@sampling.inlined
 def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """Write into ``moved`` the rows lo..hi of ``Y`` after one sweep; ``rates`` are sampling rates in units of 2^-32."""
     max_degree = 0

@@ -33,7 +33,7 @@ def _repel(Y, repulsion, x, y, self_index, h, n_samples, step):  # type: ignore[
     return x + step * sum_x, y + step * sum_y, h
 
 
-@sampling.compiled
+@sampling.inlined
 def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """As `move_rows` in the plane, with four rows interleaved to hide memory latency."""
     attraction, repulsion = tables

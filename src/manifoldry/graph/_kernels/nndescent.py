@@ -28,7 +28,7 @@ def splitmix64(seed, step):  # type: ignore[no-untyped-def]
     return x ^ (x >> nb.uint64(31))
 
 
-@kernel("float32(float32[:, ::1], int64, float32[:, ::1], int64)", fastmath=_sums)
+@kernel("float32(float32[:, ::1], int64, float32[:, ::1], int64)", forceinline=True, fastmath=_sums)
 def squared(A, p, B, q):  # type: ignore[no-untyped-def]
     """Return the squared distance of row p of A and row q of B."""
     total = np.float32(0.0)

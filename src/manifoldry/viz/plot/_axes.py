@@ -40,7 +40,9 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("Plots need matplotlib, which is not installed: run pip install 'manifoldry[plot]'.") from None
+        raise ImportError(
+            "Plots need matplotlib, which is not installed: run pip install 'manifoldry[plot]'."
+        ) from None
     return plt
 
 

@@ -136,7 +136,10 @@ def sum_outer(
     state = (ends, members, origins, values, start, block, place, complement)
     sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_SHARED_ROWS)])
     counts, indices, data = (joined(arrays, run) for arrays in zip(*sums, strict=True))
-    return csr_array((data, indices, np.concatenate([[0], np.cumsum(counts)])), shape=(n_points, n_points))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)  # scipy would copy the indices into the wider type of the two
+    return csr_array((data, indices, indptr), shape=(n_points, n_points))
 
 
 def _ends(shapes: list[tuple[int, ...]]) -> IntArray:

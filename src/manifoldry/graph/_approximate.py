@@ -56,6 +56,7 @@ MIN_PROJECTION_ROWS, MAX_PROJECTION_ENTRIES = 1_000, 50_000_000
 """Entries of the rows of which principal directions are computed: 400 MB, or this many rows."""
 MAX_COVARIANCE_COLUMNS, N_SPARE_DIRECTIONS = 2_000, 16
 """Columns beyond which no covariance matrix is formed: its eigenproblem takes columns^3, at 20,000 ten minutes."""
+SCATTER_COLUMNS = 64  # columns of the covariance that one thread computes at a time
 MAX_SCALED_COORDINATE = 1e6
 """Coordinates beyond this, in units of the usual extent, are clipped for the search; re-ranking uses the true ones."""
 
@@ -148,7 +149,7 @@ class NNDescent:
         if columns > MAX_PROJECTED_COLUMNS:
             rows = projection_rows(n, columns, N_PRINCIPAL_ROWS)
             sample = X[rng.choice(n, rows, replace=False)] - self.center
-            basis = projection_basis(sample, MAX_PROJECTED_COLUMNS, run.rng("projection"))
+            basis = projection_basis(sample, MAX_PROJECTED_COLUMNS, run)
             self.basis = np.ascontiguousarray(basis[:, ::-1])
         seeds = rng.integers(2**63, size=N_TREES)
         Z = self._project_fitted(run)
@@ -352,17 +353,23 @@ def projection_rows(n: int, columns: int, max_rows: int) -> int:
     return min(n, max_rows, max(MIN_PROJECTION_ROWS, MAX_PROJECTION_ENTRIES // columns))
 
 
-def projection_basis(centered: Array, m: int, rng: np.random.Generator) -> FloatArray:
+def projection_basis(centered: Array, m: int, run: Run) -> FloatArray:
     """Return ``m`` leading principal directions in columns, ascending; of many columns they are nearly those."""
     from scipy.linalg import eigh
 
     size = centered.shape[1]
     if size <= MAX_COVARIANCE_COLUMNS:
-        _, vectors = eigh(centered.T @ centered, subset_by_index=(size - m, size - 1))
+        scatter = np.zeros((size, size), centered.dtype)
+
+        def panel(lo: int, hi: int) -> None:
+            scatter[lo:hi, :hi] = centered[:, lo:hi].T @ centered[:, :hi]
+
+        run.map(panel, run.ranges(size, SCATTER_COLUMNS), blas=True)
+        _, vectors = eigh(scatter, subset_by_index=(size - m, size - 1))  # reads the lower triangle
         return np.ascontiguousarray(vectors)
     # A matrix of columns x columns would be too large. One step of subspace iteration from random directions, with a
     # few extra ones, keeps 99 % of the variance of the leading directions.
-    start = rng.standard_normal((len(centered), m + N_SPARE_DIRECTIONS))
+    start = run.rng("projection").standard_normal((len(centered), m + N_SPARE_DIRECTIONS))
     span, _ = np.linalg.qr(centered.T @ (centered @ (centered.T @ start.astype(centered.dtype))))
     scores = centered @ span
     _, turn = np.linalg.eigh(scores.T @ scores)

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from manifoldry.methods.local._lle import HessianEigenmaps as HessianEigenmaps
     from manifoldry.methods.local._lle import ModifiedLLE as ModifiedLLE
     from manifoldry.methods.local._lle import NonnegativeLLE as NonnegativeLLE
+    from manifoldry.methods.neighbor._aligned import AlignedEmbedding as AlignedEmbedding
     from manifoldry.methods.neighbor._pacmap import LocalMAP as LocalMAP
     from manifoldry.methods.neighbor._pacmap import PaCMAP as PaCMAP
     from manifoldry.methods.neighbor._tsne import SNE as SNE
@@ -122,6 +123,7 @@ __version__ = "0.1.0"
 _LOCATIONS = {
     **METHODS,
     **CLUSTERINGS,
+    "AlignedEmbedding": "manifoldry.methods.neighbor._aligned",
     "AutoEmbedding": "manifoldry.evaluation.selection._compare",
     "DisconnectedWarning": "manifoldry._core.warnings",
     "EmbeddingWarning": "manifoldry._core.warnings",

@@ -122,6 +122,17 @@ class Momentum:
     max_move: float = np.inf
     velocity: FloatArray | None = None
     gains: FloatArray | None = None
+    centered: bool = True
+
+    def rates(self, step: int) -> FloatArray:  # noqa: ARG002
+        """Return the step sizes of the last step for the objective times the number of points."""
+        gains = np.ones((1, 1)) if self.gains is None else self.gains
+        return self.learning_rate * gains / len(gains)
+
+    def correct(self, moves: FloatArray) -> None:
+        """Include moves by another term in the velocity, so that it is that of the layout."""
+        if self.velocity is not None:
+            self.velocity += moves
 
     def state(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return velocity and gains, which change in place."""
@@ -139,8 +150,29 @@ class Momentum:
         np.maximum(np.where(ascent < 0, gains + 0.2, gains * 0.8), MIN_GAIN, out=gains)
         _accelerate(velocity, self.learning_rate * gains * gradient, self.momentum, self.max_move)
         Y += velocity
-        Y -= Y.mean(axis=0)
+        if self.centered:
+            Y -= Y.mean(axis=0)
         return 1
+
+
+@dataclass
+class Descent:
+    """An initial layout with its points in ``order``, and the phases that move it."""
+
+    order: IntArray
+    positions: FloatArray
+    phases: list[Phase]
+
+    def run(self, run: Run) -> tuple[FloatArray, Trace]:
+        """Move the layout through the phases; return it in the order of the data, and the trace."""
+        trace = descend(self.positions, self.phases, run)
+        return self.layout(), trace
+
+    def layout(self) -> FloatArray:
+        """Return the layout in the order of the data."""
+        layout = np.empty_like(self.positions)
+        layout[self.order] = self.positions
+        return layout
 
 
 # Points are renumbered so that neighbors are near in memory: a pass over all edges is bound by memory access.

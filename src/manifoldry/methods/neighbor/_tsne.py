@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,7 +21,7 @@ from manifoldry._core.parameters import (
 )
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import Embedding, FloatArray
+from manifoldry._core.values import Embedding, FloatArray, NeighborGraph, Trace
 from manifoldry._numerics.descent.divergence import (
     TSNE_INITIAL_STD,
     ConditionalDivergence,
@@ -30,14 +30,17 @@ from manifoldry._numerics.descent.divergence import (
     ExaggerationSchedule,
     JointDivergence,
     minimize_divergence,
+    prepare_divergence,
 )
 from manifoldry._numerics.descent.initialization import Init, Start, check_init
+from manifoldry._numerics.descent.optimizer import Descent
 from manifoldry._numerics.extension.affinity import DivergenceExtension
 from manifoldry._numerics.geometry.neighbor_affinity import (
     NEIGHBORS_PER_PERPLEXITY,
     JointRows,
     check_list_length,
     conditional_probabilities,
+    host_matrix,
     joint_probabilities,
     negative_entropy,
     resolve_perplexities,
@@ -45,7 +48,7 @@ from manifoldry._numerics.geometry.neighbor_affinity import (
 from manifoldry._numerics.patches.start import find_start, torn_share
 from manifoldry._numerics.repulsion import LayoutKernel, RepulsionName, choose_repulsion, resolve_repulsion
 from manifoldry.graph._operations import list_neighbors
-from manifoldry.graph._search import NeighborRule
+from manifoldry.graph._search import NeighborIndex, NeighborRule
 from manifoldry.methods._base import estimator, fitted
 from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._embedder import DeviceMixin, Embedder, Metric, count_points
@@ -57,6 +60,7 @@ from manifoldry.methods._base._texts import (
     METRIC_TEXT,
     SEARCH_TEXT,
 )
+from manifoldry.methods.neighbor._update import LayoutProblem, UpdateMixin
 
 SNE_INITIAL_STD = 0.1  # Standard deviation of an initial layout of SNE that is not given
 MAX_TORN_AFFINITY = 2e-3
@@ -70,8 +74,20 @@ _GIVES = ("transform", "inverse", "trace", "graph")
 _TEST_PARAMS = {"n_components": 2, "max_iter": 500}
 
 
+@dataclass(frozen=True)
+class ListedProbabilities:
+    """The neighbors of points, and their probabilities with negative entropy and bandwidths."""
+
+    graph: NeighborGraph
+    index: NeighborIndex
+    joint: csr_array | JointRows
+    information: float
+    bandwidths: FloatArray
+    missed: int  # points with too many equal distances
+
+
 @estimator
-class NeighborEmbedding(Embedder):
+class NeighborEmbedding(UpdateMixin, Embedder):
     """Base of SNE, symmetric SNE and t-SNE: they differ in the divergence, the kernel and the phases of the descent.
 
     Their layouts need no connected graph: components without edges between them repel each other.
@@ -189,46 +205,75 @@ class NeighborEmbedding(Embedder):
         return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        n, joint_objective = count_points(X), self._divergence is JointDivergence
         check_init(self.init, X, self.n_components, self._pairwise)
-        graph, index = list_neighbors(X, self._rule(n), run)
+        listed = self._listed(X, run)
+        return self._extended(listed, self._lay_out(X, listed.joint, listed.information, run), run)
+
+    def _listed(self, X: Any, run: Run) -> ListedProbabilities:
+        graph, index = list_neighbors(X, self._rule(count_points(X)), run)
         conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
-        joint, bandwidths, missed = conditional.joint(run), conditional.bandwidths, conditional.missed
-        entries = joint.data if joint_objective else conditional.matrix.data
-        del conditional  # as large as the graph
-        information = negative_entropy(entries) if joint_objective else negative_entropy(entries) / n
-        embedding = self._lay_out(X, joint, information, run)
-        perplexity = min(self._max_new_perplexity, *resolve_perplexities(self.perplexity, n))
-        extension = DivergenceExtension.of(
-            index, embedding.coordinates, self._layout_kernel(), perplexity, run, joint=joint_objective
-        )
+        joint = conditional.joint(run)
+        of_joint = self._divergence is JointDivergence
+        information = negative_entropy(joint.data if of_joint else conditional.matrix.data)
+        information = information if of_joint else information / count_points(X)
+        return ListedProbabilities(graph, index, joint, information, conditional.bandwidths, conditional.missed)
+
+    def _extended(self, listed: ListedProbabilities, embedding: Embedding, run: Run) -> Embedding:
+        layout, of_joint = embedding.coordinates, self._divergence is JointDivergence
+        perplexity = min(self._max_new_perplexity, *resolve_perplexities(self.perplexity, len(layout)))
         return replace(
             embedding,
-            graph=graph,
-            extension=extension,
-            notes={**index.notes, "perplexity_missed": missed, **embedding.notes},
-            fitted={**embedding.fitted, "bandwidths_": bandwidths},
+            graph=listed.graph,
+            extension=DivergenceExtension.of(
+                listed.index, layout, self._layout_kernel(), perplexity, run, joint=of_joint
+            ),
+            notes={**listed.index.notes, "perplexity_missed": listed.missed, **embedding.notes},
+            fitted={**embedding.fitted, "bandwidths_": listed.bandwidths},
         )
 
     def _lay_out(self, X: Any, joint: csr_array | JointRows, information: float, run: Run) -> Embedding:
         """Return the layout of joint probabilities, whose negative entropy is ``information``."""
-        n, d = joint.shape[0], self.n_components
         start = self._start(X, joint, run)
         initial = start.places if start.shaped else self._initial_std * start.places
-        kernel = self._layout_kernel()
-        repulsion = choose_repulsion(kernel, n, d, repulsion=self.repulsion, accuracy=self.accuracy)
-        divergence = self._divergence(joint, information, kernel, repulsion, run)
+        divergence = self._divergence_of(joint, information, run)
         phases = self._phases(initial, start.shaped)
-        layout, trace = minimize_divergence(divergence, initial, phases, self.learning_rate, run, rescale=start.shaped)
+        reached = minimize_divergence(divergence, initial, phases, self.learning_rate, run, rescale=start.shaped)
+        return self._laid_out(divergence, *reached, start.kind)
+
+    def _divergence_of(self, joint: csr_array | JointRows, information: float, run: Run) -> Divergence:
+        kernel = self._layout_kernel()
+        size = joint.shape[0], self.n_components
+        repulsion = choose_repulsion(kernel, *size, repulsion=self.repulsion, accuracy=self.accuracy)
+        return self._divergence(joint, information, kernel, repulsion, run)
+
+    def _laid_out(self, divergence: Divergence, layout: FloatArray, trace: Trace, init: str) -> Embedding:
         value, how = divergence.final_value(layout, float(trace.objective[-1]))
+        repulsion, joint = divergence.repulsion.name, divergence.joint
         return Embedding(
             layout,
             trace=trace,
-            notes={"init": start.kind, "repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
+            notes={"init": init, "repulsion": repulsion, "kl_divergence": how, "stop": trace.stop.value},
             fitted={
                 "kl_divergence_": value,
                 "affinity_matrix_": joint.later if isinstance(joint, JointRows) else joint,
             },
+        )
+
+    def _problem(self, X: Any, n_largest: int, run: Run) -> LayoutProblem:  # noqa: ARG002
+        listed = self._listed(X, run)
+        joint = host_matrix(listed.joint, run)
+        divergence = self._divergence_of(joint, listed.information, run)
+
+        def descent(initial: FloatArray) -> Descent:
+            phases = self._phases(initial, shaped=False)
+            return prepare_divergence(divergence, initial, phases, self.learning_rate, run, alone=False)
+
+        return LayoutProblem(
+            joint,
+            otherwise="pca",
+            initial=lambda start: self._initial_std * start.places,
+            descent=descent,
+            embedding=lambda Y, trace, init: self._extended(listed, self._laid_out(divergence, Y, trace, init), run),
         )
 
     def _start(self, X: Any, joint: csr_array | JointRows, run: Run) -> Start:
@@ -480,7 +525,7 @@ class TSNE(DeviceMixin, NeighborEmbedding):
         check_init(self.init, joint, self.n_components, self._pairwise)
         return self._lay_out(joint, joint, negative_entropy(joint.data), run)
 
-    def _lay_out(self, X: Any, joint: csr_array | JointRows, information: float, run: Run) -> Embedding:
-        embedding = super()._lay_out(X, joint, information, run)
-        rate = joint.shape[0] / 2 if self.learning_rate == "auto" else float(self.learning_rate)
+    def _laid_out(self, divergence: Divergence, layout: FloatArray, trace: Trace, init: str) -> Embedding:
+        embedding = super()._laid_out(divergence, layout, trace, init)
+        rate = len(layout) / 2 if self.learning_rate == "auto" else float(self.learning_rate)
         return replace(embedding, fitted={**embedding.fitted, "learning_rate_": rate})

@@ -236,7 +236,7 @@ def prepare_layout(
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
     edges = renumbered(edges, order, run)
     edges.sort_indices()
-    positions = np.ascontiguousarray(start[order], dtype=np.float32)
+    positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
     optimizer = NegativeSampling(edges, parameters, run)
     if rescale:
         positions *= optimizer.best_scale(positions)

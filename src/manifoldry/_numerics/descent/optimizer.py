@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, Stop, Trace
+from manifoldry._core.values import Array, FloatArray, IntArray, Stop, Trace
 
 MIN_GAIN = 0.01
 
@@ -160,7 +160,7 @@ class Descent:
     """An initial layout with its points in ``order``, and the phases that move it."""
 
     order: IntArray
-    positions: FloatArray
+    positions: Array
     phases: list[Phase]
 
     def run(self, run: Run) -> tuple[FloatArray, Trace]:
@@ -168,7 +168,7 @@ class Descent:
         trace = descend(self.positions, self.phases, run)
         return self.layout(), trace
 
-    def layout(self) -> FloatArray:
+    def layout(self) -> Array:
         """Return the layout in the order of the data."""
         layout = np.empty_like(self.positions)
         layout[self.order] = self.positions

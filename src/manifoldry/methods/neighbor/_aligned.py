@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.base import clone
 
 from manifoldry._core.arrays import check_in_memory
 from manifoldry._core.parameters import Described, PositiveInt, Range, check_parameters, parameter
+from manifoldry._core.registry import METHODS
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray, Trace
 from manifoldry._core.warnings import collecting, issue
@@ -143,21 +146,18 @@ class AlignedEmbedding(BaseEstimator):
 
     def _template(self) -> Any:
         """Return the estimator to fit; raise an error if it cannot be aligned."""
-        from manifoldry.methods.neighbor._umap import UMAP
-
-        template: Any = UMAP() if self.estimator is None else self.estimator
+        template: Any = import_module(METHODS["UMAP"]).UMAP() if self.estimator is None else self.estimator
         if not isinstance(template, UpdateMixin):
             raise ValueError(f"estimator must be a UMAP, TSNE, SymmetricSNE or SNE; got {self.estimator!r}.")
-        template._check_declared()
-        if template._pairwise:
-            raise ValueError(f"AlignedEmbedding needs rows of features; got an estimator with {template.metric=!r}.")
-        if not (isinstance(template.init, str) and template.init in INITS):
-            raise ValueError(
-                f"The init of an aligned estimator must be one of {', '.join(INITS)}; got {template.init!r}."
-            )
-        if getattr(template, "device", "cpu") == "cuda":
+        given: Any = template
+        given._check_declared()
+        if given._pairwise:
+            raise ValueError(f"AlignedEmbedding needs rows of features; the estimator has metric={given.metric!r}.")
+        if not (isinstance(given.init, str) and given.init in INITS):
+            raise ValueError(f"init of an aligned estimator must be one of {', '.join(INITS)}; got {given.init!r}.")
+        if getattr(given, "device", "cpu") == "cuda":
             raise ValueError("AlignedEmbedding runs on the CPU: use an estimator with device='cpu'.")
-        return template
+        return given
 
     def _fit_models(self, models: list[Any], points: list[Any], identities: list[IntArray]) -> Trace | None:
         """Fit the estimators to validated data sets."""
@@ -191,7 +191,7 @@ class AlignedEmbedding(BaseEstimator):
         term = AlignmentTerm(ordered, self.alignment_weight, self.window)
         with run.stage("descent"):
             layout, trace = joined(descents, term).run(run)
-        if hasattr(model, "kl_divergence_") or "kl_divergence_" in type(model).__annotations__:
+        if problems[0].centered:
             layout -= layout.mean(axis=0)
         ends = np.cumsum([rows.shape[0] for rows in points])[:-1]
         return np.split(layout, ends), trace, init
@@ -238,7 +238,7 @@ def _identities(sets: list[Any], lengths: list[int], relations: Any) -> list[Int
         identity = _identities_by_name(sets)
     else:
         identity = _identities_by_relations(lengths, relations)
-    for t, (before, after) in enumerate(zip(identity[:-1], identity[1:], strict=True)):
+    for t, (before, after) in enumerate(pairwise(identity)):
         if not np.isin(before, after).any():
             raise ValueError(
                 f"Data sets {t} and {t + 1} share no rows, so their maps cannot be aligned: check the relations (or "
@@ -276,7 +276,7 @@ def _identities_by_relations(lengths: list[int], relations: Any) -> list[IntArra
             f"{given}."
         )
     ends = np.cumsum([0, *lengths])
-    identity = [np.arange(lo, hi) for lo, hi in zip(ends[:-1], ends[1:], strict=True)]
+    identity = [np.arange(lo, hi) for lo, hi in pairwise(ends)]
     for t, relation in enumerate(relations):
         rows, of_next = _pairs(relation, t, lengths[t])
         for name, numbers, n in (("row", rows, lengths[t]), ("row of the next data set", of_next, lengths[t + 1])):

@@ -282,10 +282,13 @@ class UMAP(UpdateMixin, DeviceMixin, Embedder):
         return FuzzySet(graph, index, fuzzy, goal, {} if y is None else {"target_metric": self.target_metric})
 
     def _problem(self, X: Any, n_largest: int, run: Run) -> LayoutProblem:
+        if self.unique:
+            raise ValueError("Sequences and update need unique=False: they embed every row.")
         fuzzy, parameters = self._fuzzy_set(X, None, run), self._layout_parameters(n_largest, shaped=False)
         return LayoutProblem(
             fuzzy.weights,
             otherwise="spectral",
+            centered=False,
             initial=lambda start: rounded_layout(start.places, stretched=True),
             descent=lambda Y: prepare_layout(Y, fuzzy.weights, parameters, run, density=fuzzy.goal),
             embedding=lambda Y, trace, init: self._embedding(fuzzy, parameters, Y, trace, init, run),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -30,14 +30,15 @@ N_FREE_POSITIONS, FREE_MARGIN = 4096, 0.5
 
 @dataclass(frozen=True)
 class LayoutProblem:
-    """One layout before its descent: affinities, the start that "auto" is for sequences, and the steps of a fit.
+    """One layout before its descent: affinities, its usual start, whether it is centered, and the steps of a fit.
 
     ``initial`` scales a start, ``descent`` prepares the descent from an initial layout, and ``embedding`` returns the
     result of a layout, its trace and the name of its start.
     """
 
     weights: csr_array
-    otherwise: str
+    otherwise: str  # the start for init="auto"
+    centered: bool
     initial: Callable[[Start], FloatArray]
     descent: Callable[[FloatArray], Descent]
     embedding: Callable[[FloatArray, Trace, str], Embedding]
@@ -130,7 +131,7 @@ class UpdateMixin:
         stays = Confinement(position[: len(fitted)], fitted.astype(np.float64), distance)
         with run.stage("descent"):
             layout, trace = joined([descent], stays).run(run)
-        return replace(problem.embedding(layout, trace, "update"))
+        return problem.embedding(layout, trace, "update")
 
 
 def new_groups(weights: csr_array, n_fitted: int) -> list[IntArray]:

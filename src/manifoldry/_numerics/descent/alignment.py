@@ -27,6 +27,9 @@ class Term(Protocol):
     def value(self, Y: FloatArray) -> float:
         """Return the term."""
 
+    def gradient(self, Y: FloatArray) -> FloatArray:
+        """Return the gradient, 0 where there is none."""
+
     def proximal(self, Y: FloatArray, rates: FloatArray) -> FloatArray:
         r"""Return the layout Z that minimizes the term plus :math:`\\sum_i (z_i - y_i)^2 / (2 r_i)`."""
 
@@ -95,6 +98,9 @@ class Confinement:
     def value(self, Y: FloatArray) -> float:  # noqa: ARG002
         return 0.0
 
+    def gradient(self, Y: FloatArray) -> FloatArray:
+        return np.zeros(Y.shape)
+
     def proximal(self, Y: FloatArray, rates: FloatArray) -> FloatArray:  # noqa: ARG002
         Z = Y.astype(np.float64)
         moves = Z[self.rows] - self.positions
@@ -122,8 +128,9 @@ class ProximalSteps:
             rates.append(np.broadcast_to(rate, (len(part), rate.shape[1])))
         moves = self.term.proximal(Y, np.concatenate(rates)) - Y
         Y += moves.astype(Y.dtype)
-        for part, optimizer in zip(self._parts(moves), self.optimizers, strict=True):
-            optimizer.correct(part)
+        slopes = self._parts(self.term.gradient(Y))
+        for part, slope, optimizer in zip(self._parts(moves), slopes, self.optimizers, strict=True):
+            optimizer.include(part, slope)
         return 1
 
     def objective(self, Y: FloatArray) -> float:

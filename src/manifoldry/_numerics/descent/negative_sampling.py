@@ -144,8 +144,8 @@ class NegativeSampling:
         """Return the step size of an epoch for the objective times the number of points."""
         return np.full((1, 1), self.parameters.learning_rate * (1.0 - step / self.parameters.n_epochs))
 
-    def correct(self, moves: FloatArray) -> None:
-        """Take note of moves by another term: without momentum there is nothing to do."""
+    def include(self, moves: FloatArray, slopes: FloatArray) -> None:
+        """Include another term: without momentum there is nothing to do."""
 
     def objective(self, Y: FloatArray, n_blocks: int = N_OBJECTIVE_BLOCKS) -> float:
         """Return the objective per point, estimated at up to ``n_blocks`` blocks of points from a few partners."""

@@ -123,16 +123,18 @@ class Momentum:
     velocity: FloatArray | None = None
     gains: FloatArray | None = None
     centered: bool = True
+    slopes: FloatArray | float = 0.0
 
     def rates(self, step: int) -> FloatArray:  # noqa: ARG002
         """Return the step sizes of the last step for the objective times the number of points."""
         gains = np.ones((1, 1)) if self.gains is None else self.gains
         return self.learning_rate * gains / len(gains)
 
-    def correct(self, moves: FloatArray) -> None:
-        """Include moves by another term in the velocity, so that it is that of the layout."""
+    def include(self, moves: FloatArray, slopes: FloatArray) -> None:
+        """Include another term: its moves in the velocity, and its gradient in what is uphill."""
         if self.velocity is not None:
             self.velocity += moves
+        self.slopes = slopes / len(slopes)
 
     def state(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return velocity and gains, which change in place."""
@@ -142,7 +144,7 @@ class Momentum:
 
     def advance(self, Y: FloatArray, step: int, limit: int) -> int:  # noqa: ARG002
         gradient, (velocity, gains) = self.gradient(Y), self.state(Y)
-        ascent = velocity * gradient
+        ascent = velocity * (gradient + self.slopes)
         if self.restart == "per_point":
             velocity[ascent.sum(axis=1) > 0] *= 0.5
         elif ascent.sum() > 0:

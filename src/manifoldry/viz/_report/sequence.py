@@ -55,14 +55,14 @@ def sequence_report(
         for name, Y, shift in zip(names, layouts, shifts, strict=True)
     ]
     trust = [_trust(table, Y) for table, Y in zip(sets, model.embeddings_, strict=True)]
-    medians = np.array([np.nanmedian(shift) for shift in shifts[1:]])
+    medians, moved = np.nanquantile(shifts[1:], (0.5, 0.95), axis=1)
     width = float(np.mean([np.ptp(Y, axis=0).max() for Y in model.embeddings_]))
     note = f"A uniform random sample of {len(shown):,} of {len(last):,} rows is shown."
     return Report(
         title or f"{method} of {len(sets)} data sets",
         panels,
         **vars(rows.take(shown)),
-        charts=_charts(method, np.array(trust), medians),
+        charts=_charts(method, np.array(trust), moved),
         record=dict(record or {}),
         notes=() if len(shown) == len(last) else (note,),
         summary=(
@@ -107,7 +107,7 @@ def _trust(X: Any, Y: FloatArray) -> float:
     return float(trustworthiness(X, Y, sample=sample))
 
 
-def _charts(method: str, trust: FloatArray, medians: FloatArray) -> list[ReportChart]:
+def _charts(method: str, trust: FloatArray, moved: FloatArray) -> list[ReportChart]:
     steps = np.arange(1, len(trust) + 1)
     return [
         ReportChart(
@@ -121,9 +121,9 @@ def _charts(method: str, trust: FloatArray, medians: FloatArray) -> list[ReportC
         ReportChart(
             "Distance moved",
             "step",
-            "median distance",
+            "distance",
             "bar",
-            {method: (steps[1:], medians)},
-            "Median distance of shared rows to their position before. Steps in which the data changes stand out.",
+            {method: (steps[1:], moved)},
+            "95 percent of the shared rows are less than this distance from their position before.",
         ),
     ]

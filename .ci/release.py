@@ -40,7 +40,7 @@ def message(call):
         return str(error)
     raise AssertionError("this should need an extra")
 
-assert 'pip install "manifoldry[plot]"' in message(lambda: manifoldry.plot.embedding(model))
+assert 'pip install "manifoldry[plot]"' in message(lambda: manifoldry.plot.scatter(model))
 open("data.csv", "w").write("a,b\\n1,2\\n")
 assert 'pip install "manifoldry[cli]"' in message(lambda: manifoldry.read_table("data.csv"))
 open("data.h5ad", "wb").write(b"\\x89HDF\\r\\n\\x1a\\n")
@@ -50,7 +50,7 @@ assert (done.returncode, done.stdout) == (1, "") and 'pip install "manifoldry[cl
 """
 
 EXTRAS = {
-    "plot": "m.plot.embedding(m.PCA().fit(X)).figure.savefig('iris.png')",
+    "plot": "m.plot.scatter(m.PCA().fit(X)).figure.savefig('iris.png')",
     "cli": "from manifoldry.__main__ import run; sys.argv[1:] = ['embed', 'iris', '--method', 'pca']; sys.exit(run())",
     "anndata": "import anndata; a = anndata.AnnData(X); m.embed_anndata(a, m.PCA()); a.write_h5ad('iris.h5ad')",
     "dask": "import dask.array; m.PCA().fit(dask.array.from_array(X, chunks=(50, -1)))",

@@ -14,7 +14,9 @@ from manifoldry import KNeighborsTransformer
 from manifoldry._numerics import repulsion
 from manifoldry.data._models import save_model
 from manifoldry.graph import _search as search
-from model_attack import counted, outcomes
+
+pytest.importorskip("resource", reason="limits the memory of a process, as POSIX can")
+from model_attack import counted, outcomes  # noqa: E402
 
 CARDS = (*manifoldry.list_methods(), AUTO, *manifoldry.list_clusterings())
 BY_NAME = {card.name: card for card in CARDS}

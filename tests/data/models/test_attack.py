@@ -16,7 +16,7 @@ from manifoldry.data._models import save_model
 from manifoldry.graph import _search as search
 
 pytest.importorskip("resource", reason="limits the memory of a process, as POSIX can")
-from model_attack import counted, outcomes  # noqa: E402
+from model_attack import counted, outcomes
 
 CARDS = (*manifoldry.list_methods(), AUTO, *manifoldry.list_clusterings())
 BY_NAME = {card.name: card for card in CARDS}

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from manifoldry import TSNE, UMAP, AlignedEmbedding, Isomap, load, metrics
+from manifoldry import TSNE, UMAP, AlignedEmbedding, EmbeddingWarning, Isomap, load, metrics
 from manifoldry._numerics.procrustes import rigid_fit
 
 METHODS = [UMAP(n_epochs=100), TSNE(max_iter=300)]
@@ -194,3 +194,14 @@ def test_the_embedding_of_a_sequence_is_an_estimator():
     model = AlignedEmbedding(TSNE(perplexity=7), window=2)
     assert clone(model).get_params()["estimator__perplexity"] == 7
     assert AlignedEmbedding().get_params() == {"alignment_weight": 0.1, "estimator": None, "window": 3}
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.1])
+def test_findings_of_several_data_sets_are_one_warning(weight):
+    X = np.random.default_rng(0).normal(size=(60, 6)) * [1, 1, 1, 1000, 1, 1]
+    model = AlignedEmbedding(UMAP(n_epochs=5), alignment_weight=weight)
+    with pytest.warns(EmbeddingWarning, match=r"column.*more in the diagnostics_ of models_") as issued:
+        model.fit([X, X + 1], relations=[np.arange(60)])
+    assert len(issued) == 1
+    assert issued[0].filename == __file__
+    assert all(each.diagnostics_["advice"] for each in model.models_)

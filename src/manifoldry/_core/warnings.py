@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+DOCUMENTATION = "https://manifoldry.readthedocs.io/en/stable/"
+"""Where the documentation is: the address "Documentation" of pyproject.toml."""
 INSIDE = ("manifoldry.", "sklearn.", "concurrent.", "contextlib", "importlib.")
 """Packages whose frames are between a warning and the user's code."""
 

@@ -58,7 +58,7 @@ def pages() -> dict[Path, str]:
     texts = {REFERENCE / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[REFERENCE / "methods" / "index.md"] = "\n".join(
         [
-            "# The methods",
+            "# Methods",
             "",
             *overview(cards, ""),
             "",
@@ -71,7 +71,7 @@ def pages() -> dict[Path, str]:
     clusters = list_clusterings()
     texts |= {REFERENCE / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
     texts[REFERENCE / "clusterings" / "index.md"] = "\n".join(
-        ["# The clusterings", "", *overview(clusters, "", "clustering"), "", *_toctree(clusters)]
+        ["# Clusterings", "", *overview(clusters, "", "clustering"), "", *_toctree(clusters)]
     )
     texts[DEVELOPMENT / "coverage.md"] = coverage_page()
     texts[REFERENCE / "api.md"] = api_page()

@@ -103,6 +103,7 @@ html_static_path = [
 ]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_context = {"default_mode": "auto"}
 html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sourcelink = False
@@ -114,7 +115,7 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"index": [], "**": ["page-toc"]},
     "show_toc_level": 2,
     "collapse_navigation": True,
     "pygments_light_style": "a11y-high-contrast-light",
@@ -135,7 +136,7 @@ def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     folder, _, name = docname.rpartition("/")
     if folder in ("reference/methods", "reference/clusterings") and name != "index":
         title, rest = text.split("\n", 1)
-        api = f"{{py:class}}`API of manifoldry.{name} <manifoldry.{name}>`"
+        api = f"API: {{py:class}}`manifoldry.{name}`"
         gallery = f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery\n```"
         text = f"{title}\n\n{api}\n{rest}\n{gallery}\n"
     source[0] = text
@@ -173,10 +174,11 @@ def link_method_page(app: Sphinx, what: str, name: str, obj: Any, options: Any, 
     short = name.removeprefix("manifoldry.")
     folder = "methods" if short in METHODS else "clusterings"
     if what == "class" and (short in METHODS or short in CLUSTERINGS) and lines:
-        end = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
+        start = next(i for i, line in enumerate(lines) if line.strip())
+        end = next((i for i, line in enumerate(lines) if i > start and not line.strip()), len(lines))
         lines[end:end] = [
             "",
-            f"When to use it, and when not: :doc:`the page of {short} </reference/{folder}/{short}>`.",
+            f":doc:`Formulas, a picture, costs and papers </reference/{folder}/{short}>`.",
         ]
 
 

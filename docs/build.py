@@ -23,6 +23,7 @@ import manifoldry
 from manifoldry._core.docstrings import advice_text, bibliography, entries, sections
 from manifoldry._core.parameters import declared, describe
 from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
+from manifoldry.cli._commands.cite import LIBRARY
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, DEVELOPMENT = ROOT / "docs" / "reference", ROOT / "docs" / "development"
@@ -74,6 +75,7 @@ def pages() -> dict[Path, str]:
         ["# Clusterings", "", *overview(clusters, "", "clustering"), "", *_toctree(clusters)]
     )
     texts[DEVELOPMENT / "coverage.md"] = coverage_page()
+    texts[ROOT / "CITATION.cff"] = citation_file()
     texts[REFERENCE / "api.md"] = api_page()
     texts[REFERENCE / "references.md"] = references_page(references)
     for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
@@ -86,6 +88,24 @@ def pages() -> dict[Path, str]:
 def _toctree(cards: Sequence[Card]) -> list[str]:
     """Return the navigation to the pages of cards, in the order of the alphabet."""
     return ["```{toctree}", ":hidden:", "", *sorted((card.name for card in cards), key=str.casefold), "```", ""]
+
+
+def citation_file() -> str:
+    """Return CITATION.cff: what ``manifoldry cite`` prints, in the format that GitHub and Zenodo read."""
+    lines = [
+        "cff-version: 1.2.0",
+        "message: If you use manifoldry, please cite it as below, and the papers that `manifoldry cite METHOD` lists.",
+        "type: software",
+        f"title: {json.dumps(LIBRARY['title'])}",
+        "authors:",
+        f"  - name: {LIBRARY['author']}",
+        f"version: {LIBRARY['version']}",
+        f'date-released: "{manifoldry.__released__}"',
+        f"repository-code: {LIBRARY['url']}",
+        f"license: {LIBRARY['license']}",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def api_page() -> str:

@@ -91,10 +91,9 @@ def test_every_block_of_python_is_run_or_gives_a_reason():
 
 
 def _commands(text):
-    """Return the command lines of a page: indented lines, and code within lines that has an option."""
-    lines = re.findall(r"^(?: {4}|\$ )(manifoldry [a-z].*)$", text, flags=re.MULTILINE)
-    for line in (*lines, *re.findall(r"`(manifoldry [a-z][^`\n]* --?[a-z][^`]*)`", text)):
-        words = shlex.split(line.replace("\\\n", ""), comments=True)
+    """Return the command lines of a page."""
+    for line in re.findall(r"^(?: {4}|\$ )(manifoldry [a-z].*)$", text, flags=re.MULTILINE):
+        words = shlex.split(line, comments=True)
         yield words[1 : next((i for i, word in enumerate(words) if word in ("|", ">", "&&", "...")), None)]
 
 
@@ -107,7 +106,7 @@ def check_command(monkeypatch):
         if words[0] not in COMMANDS:
             raise click.UsageError(f"There is no command {words[0]!r}.")
         command = program.get_command(click.Context(program), words[0])
-        with contextlib.suppress(click.exceptions.Exit):  # --help
+        with contextlib.suppress(click.exceptions.Exit):  # of --help
             command.make_context(words[0], list(words[1:]))
 
     return check

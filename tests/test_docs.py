@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import manifoldry
 from helpers import in_new_process
@@ -182,6 +183,15 @@ def test_pages_include_only_tables_of_benchmarks():
     assert named
     assert named <= declared
     assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= declared
+
+
+def test_plots_of_benchmarks_are_those_of_the_stored_tables():
+    plots = _load(ROOT / "docs" / "benchmark_plots.py")
+    drawn = {path.stem.removeprefix("benchmark_") for path in (ROOT / "docs" / "figures").glob("benchmark_*.png")}
+    assert drawn == set(plots.PLOTS)
+    for name in drawn:
+        with Image.open(ROOT / "docs" / "figures" / f"benchmark_{name}.png") as picture:
+            assert picture.text["Description"] == plots.digest(name), f"{name}: run make figures"
 
 
 CIRCUMSTANCES = {

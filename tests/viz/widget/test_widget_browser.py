@@ -1,4 +1,4 @@
-"""The widget's JavaScript in a real browser, with the state of a widget in Python and a model like that of a notebook."""
+"""The widget in a real browser: the state of a widget in Python, and a model as in a notebook."""
 
 import base64
 

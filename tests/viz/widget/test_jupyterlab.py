@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from browser import Pages
@@ -40,6 +39,9 @@ def lab(tmp_path):
     notebook = {"cells": [cell], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "work" / "explore.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     folders = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "RUNTIME", "DATA")}
+    settings = tmp_path / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}', encoding="utf-8")
     options = ["--no-browser", "--allow-root", "--port=0", "--LabApp.expose_app_in_browser=True"]
     options += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={tmp_path / 'work'}"]
     with open(tmp_path / "log", "wb") as log:
@@ -78,6 +80,10 @@ class Kernel:
         return json.loads(self.run("", "widget.selection.tolist()"))
 
 
+def command(page, name):
+    page.evaluate("(name) => void jupyterapp.commands.execute(name)", name)
+
+
 @pytest.mark.heavy
 def test_a_lasso_and_python_share_a_selection_in_jupyterlab(lab, chromium):
     address, runtime = lab
@@ -85,9 +91,9 @@ def test_a_lasso_and_python_share_a_selection_in_jupyterlab(lab, chromium):
     page = pages.open(address, width=1300, height=1000, offline=False)
     page.set_default_timeout(1000 * DEADLINE)
     page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.evaluate("jupyterapp.restored")
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
-    page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.evaluate("jupyterapp.restored.then(() => null)")
+    page.evaluate("jupyterapp.shell.currentWidget.sessionContext.ready.then(() => null)")
+    command(page, "notebook:run-all-cells")
     canvas = page.locator(".embedding-widget canvas")
     canvas.wait_for()
     kernel = Kernel(runtime)
@@ -118,21 +124,18 @@ def test_a_lasso_and_python_share_a_selection_in_jupyterlab(lab, chromium):
         ".querySelector('.count').textContent === text",
         arg=f"{threes} selected",
     )
-    if folder := os.environ.get("MANIFOLDRY_SCREENSHOTS"):
-        page.screenshot(path=f"{folder}/jupyterlab.png")
 
     # A closed kernel loses nothing.
     kernel.run("widget.color = 'reliability'")
     page.wait_for_selector(".embedding-widget .panel .legend button")
-    page.evaluate("jupyterapp.commands.execute('kernelmenu:shutdown')")
-    page.wait_for_timeout(2000)
+    command(page, "kernelmenu:shutdown")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=unknown]")
     page.locator(".embedding-widget select").select_option("labels")
-    page.locator(".embedding-widget [role=status]:has-text('closed')").wait_for()
+    page.wait_for_selector(".embedding-widget [role=status]:has-text('The kernel cannot be reached')")
     assert page.locator(".embedding-widget select").input_value() == "reliability"
     page.locator(".embedding-widget .panel .legend button").first.click()
-    assert page.inner_text(".embedding-widget .count") != f"{threes} selected"
-    if folder:
-        page.screenshot(path=f"{folder}/closed.png")
-    print(pages.problems)
-    pages.problems.clear()
+    entry = page.inner_text(".embedding-widget .panel .legend small")
+    assert page.inner_text(".embedding-widget .count") == f"{entry} selected"
+    # ipywidgets itself writes on the console that it cannot send the selection
+    pages.problems[:] = [text for text in pages.problems if "Cannot send" not in text]
     pages.close()

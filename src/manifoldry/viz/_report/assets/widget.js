@@ -127,7 +127,11 @@ class EmbeddingView {
     if (wanted === this.coloring.name) return;
     this.say(`Coloring by ${wanted || "one color"} …`);
     this.waiting = setTimeout(() => this.say("The kernel has not answered: it is busy or closed."), WIDGET_PATIENCE);
-    this.model.send({ color: wanted });
+    try {
+      this.model.send({ color: wanted });
+    } catch (error) {
+      this.say(`The kernel cannot be reached (${error.message}); the colors stay as they are.`);
+    }
   }
 
   async recolor() {

@@ -30,7 +30,7 @@ QUICK := \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-gpu lint types check lowest bench experiments heavy docs figures format clean
+.PHONY: help demo quick test test-gpu lint types check lowest bench experiments heavy jupyter docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -62,8 +62,12 @@ test-gpu: .venv/gpu  ## tests of the loops of the GPU, on a GPU
 lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/_core/test_csgraph.py
 
-heavy: .venv/dev  ## tests marked heavy: large experiments
+heavy: .venv/jupyter  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
+
+jupyter: .venv/jupyter  ## the notebook widget in JupyterLab and a browser
+	@.ci/chromium
+	$(BIN)/pytest -m heavy tests/viz/widget/test_jupyterlab.py
 
 bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
@@ -95,6 +99,10 @@ clean:  ## remove the environment, the caches and what the demo drew
 .venv/dev: .venv/cli
 	$(PIP) install --editable ".[dev]"
 	$(PIP) install --no-deps "bertopic>=0.17"  # without sentence-transformers and its torch: the tests bring embeddings
+	@touch $@
+
+.venv/jupyter: .venv/dev
+	$(PIP) install "jupyterlab>=4.2"
 	@touch $@
 
 .venv/gpu: .venv/dev

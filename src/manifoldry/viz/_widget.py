@@ -40,15 +40,14 @@ WITHOUT = ("charts.js", "toolbar.js", "page.js")  # scripts of the page around t
 LABELS, RELIABILITY, GIVEN = "labels", "reliability", "color"
 """Names of the colors that are not columns of the data; the last is that of an array without a name."""
 
+METRIC = ("metric", "metric_params")  # parameters that a method fitted by the widget shares with the first model
+
 
 def script() -> str:
     """Return the JavaScript module of the widget: the scripts of a report's panels, and what connects them."""
     style = json.dumps("\n".join(map(asset, STYLES)))
     names = [*(name for name in SCRIPTS if name not in WITHOUT), "widget.js"]
     return "\n".join([f"const WIDGET_STYLE = {style};", *map(asset, names)])
-
-
-METRIC = ("metric", "metric_params")  # parameters that a method fitted by the widget shares with the first model
 
 
 class RawBlocks(Blocks):
@@ -79,6 +78,12 @@ def encoded_colors(name: str, columns: list[Array], *, classes: bool = False) ->
             f"{name!r} has {len(np.unique(columns[0])):,} distinct texts, too many for colors: group them."
         )
     return {"name": name, "own": False, "meaning": "", "columns": entries, "data": blocks.packed}
+
+
+def omission(layout: ReportEmbedding) -> str:
+    """Return a note if not all components are shown, otherwise nothing."""
+    shown = layout.Y.shape[1]
+    return "" if shown == layout.n_components else f"The first {shown} of {layout.n_components} components are shown."
 
 
 class Checked(traitlets.TraitType):  # type: ignore[type-arg]
@@ -187,7 +192,7 @@ class EmbeddingWidget(anywidget.AnyWidget):
         blocks = RawBlocks()
         panels = [
             {
-                **{"name": name, "caption": self._layouts[name].omission},
+                **{"name": name, "caption": omission(self._layouts[name])},
                 **{"reading": [], "sentences": [], "parameters": {}},
                 **encode_coordinates(displayed(self._layouts[name].Y), blocks),
             }

@@ -34,8 +34,8 @@ try:
 except ImportError:
     raise needs("anywidget", "The notebook widget", "notebook") from None
 
-STYLES = ("page.css", "parts.css", "widget.css")
-WITHOUT = ("charts.js", "toolbar.js", "page.js")  # scripts of the page around the panels
+WIDGET_STYLES = ("page.css", "parts.css", "widget.css")
+PAGE_SCRIPTS = ("charts.js", "toolbar.js", "page.js")  # scripts of the page around the panels
 
 LABELS, RELIABILITY, GIVEN = "labels", "reliability", "color"
 """Names of the colors that are not columns of the data; the last is that of an array without a name."""
@@ -45,8 +45,8 @@ METRIC = ("metric", "metric_params")  # parameters that a method fitted by the w
 
 def script() -> str:
     """Return the JavaScript module of the widget: the scripts of a report's panels, and what connects them."""
-    style = json.dumps("\n".join(map(asset, STYLES)))
-    names = [*(name for name in SCRIPTS if name not in WITHOUT), "widget.js"]
+    style = json.dumps("\n".join(map(asset, WIDGET_STYLES)))
+    names = [*(name for name in SCRIPTS if name not in PAGE_SCRIPTS), "widget.js"]
     return "\n".join([f"const WIDGET_STYLE = {style};", *map(asset, names)])
 
 
@@ -86,7 +86,7 @@ def omission(layout: ReportEmbedding) -> str:
     return "" if shown == layout.n_components else f"The first {shown} of {layout.n_components} components are shown."
 
 
-class Checked(traitlets.TraitType):  # type: ignore[type-arg]
+class Checked(traitlets.TraitType):
     """A trait whose values pass through a method of the widget, which shows them or raises an error."""
 
     def __init__(self, method: str) -> None:
@@ -134,12 +134,12 @@ class EmbeddingWidget(anywidget.AnyWidget):
     method = Checked("_shown_panels")
     _panels = traitlets.Dict().tag(sync=True)
     _coloring = traitlets.Dict().tag(sync=True)
-    _colors = traitlets.List().tag(sync=True)
+    _colors: Any = traitlets.List().tag(sync=True)
 
     def __init__(self, model: Any, X: Any = None, labels: Any = None, color: Any = None) -> None:
         check_in_memory(X, "X")
         self._first, self._X = model, X
-        self._data = None if X is None else as_data(X)
+        self._data: Any = None if X is None else as_data(X)
         self.n_rows: int = len(model.embedding_) if self._data is None else self._data.shape[0]
         self._columns: dict[str, Array] = {}
         self._models: dict[str, Any] = {}

@@ -309,7 +309,7 @@ def test_categories_can_be_told_apart(vision):
 
 
 def test_every_script_and_style_is_in_the_page():
-    assert {path.name for path in ASSETS.iterdir()} == {*page.SCRIPTS, *page.STYLES, "page.html"}
+    assert {path.name for path in ASSETS.iterdir()} == {*page.SCRIPTS, *page.STYLES, "page.html", "widget.js", "widget.css"}
 
 
 @pytest.mark.parametrize("path", sorted(ASSETS.glob("*.js")), ids=lambda path: path.name)

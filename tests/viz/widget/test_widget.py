@@ -116,7 +116,7 @@ def test_columns_of_a_data_frame_are_colors():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=list("pqrs"))
     widget = PCA().fit(table).explore(table, color="q")
-    assert colors_of(widget) == [X[:, 1].astype(np.float32).tolist()]
+    assert colors_of(widget) == [X[:, 1].tolist()]
     assert widget.get_state("_colors")["_colors"] == ["p", "q", "r", "s", "reliability"]
     widget.color = pd.Series(KINDS, name="kind")
     assert widget.color == "kind"

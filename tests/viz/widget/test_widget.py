@@ -235,5 +235,5 @@ try:
 except ImportError as error:
     print(error)
 """
-    expected = "The notebook widget needs anywidget, which is not installed: run pip install 'manifoldry[notebook]'."
+    expected = 'The notebook widget needs anywidget, which is not installed: run pip install "manifoldry[notebook]".'
     assert in_new_process(script) == expected

@@ -228,21 +228,20 @@ def with_benchmarks(text: str) -> str:
 
 
 def with_blocks(text: str) -> str:
-    """Return the text with the table of what a fit to chunked data takes account of, and what placing a row costs."""
-    lines = ["| method | a fit takes | placing a row, microseconds of a core |", "|---|---|---|"]
-    costs = _placing_costs()
+    """Return the text with the table of what a fit to chunked data uses: methods and clusterings by their rule."""
+    rules: dict[str, list[str]] = {}
     for folder, cards in (("methods", list_methods()), ("clusterings", list_clusterings())):
-        pages_of = f"../reference/{folder}"
-        lines += [f"| [{c.name}]({pages_of}/{c.name}.md) | {c.blocks} | {costs.get(c.name, '')} |" for c in cards]
+        for card in cards:
+            rules.setdefault(card.blocks, []).append(f"[{card.name}](../reference/{folder}/{card.name}.md)")
+    order = sorted(rules, key=lambda rule: (rule.startswith("no"), rule != "all rows", -_number(rule), rule))
+    lines = ["| a fit uses | methods |", "|---|---|", *(f"| {rule} | {', '.join(rules[rule])} |" for rule in order)]
     return WHERE.sub(lambda found: "\n".join([found[1], "", *lines, "", found[2]]), text)
 
 
-def _placing_costs() -> dict[str, str]:
-    """Return the microseconds of one core that placing a row takes, by method, as the benchmark has stored them."""
-    stored = ROOT / "benchmarks" / "results" / "transform_throughput.json"
-    rows = json.loads(stored.read_text(encoding="utf-8"))["rows"] if stored.exists() else []
-    costs = {row["method"]: row["µs per row"] for row in rows if "µs per row" in row}
-    return {name: f"{cost:,.0f}" if cost >= 10 else f"{cost:.2g}" for name, cost in costs.items()}
+def _number(text: str) -> int:
+    """Return the first number in a text, such as 5,000; 0 if there is none."""
+    found = re.search(r"\d[\d,]*", text)
+    return int(found[0].replace(",", "")) if found else 0
 
 
 def with_options(text: str) -> str:

@@ -213,7 +213,7 @@ def _types_only(tree):
 
 
 def test_spelling_is_american():
-    folders = ("src/manifoldry", "tests", "benchmarks", "experiments", "docs")
+    folders = ("src/manifoldry", "tests", "benchmarks", "experiments", "docs", "examples")
     texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
     british = {}
     for path in [*texts, *ROOT.glob("*.md")]:

@@ -41,7 +41,7 @@ axes[0].axvspan(suggestion.low, suggestion.high, color="#e4e7ed", label="as good
 axes[0].plot([row.n_neighbors for row in rows], [row.affected for row in rows], "o-", color="#bd1f01")
 axes[0].axvline(n_neighbors, color="#3f90da", label="suggested")
 axes[0].set(xlabel="neighbors", ylabel="share of affected distances", title="short circuits")
-axes[0].legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, -0.5), ncols=2)
+axes[0].legend(framealpha=1.0, loc="center left")
 for ax, k in zip(axes[1:], (n_neighbors, 25), strict=True):
     plot.scatter(Isomap(n_neighbors=k).fit(roll.X), color=roll.color, ax=ax, legend=False)
     ax.set_title(f"Isomap with {k} neighbors")

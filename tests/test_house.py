@@ -13,14 +13,14 @@ import manifoldry
 from manifoldry._core.registry import list_clusterings, list_methods
 
 BUDGETS = {
-    "_core": (3_480, 17),
+    "_core": (3_540, 17),
     "_numerics": (20_350, 113),
     "graph": (3_730, 14),
     "data": (8_080, 36),
     "methods": (18_410, 75),
     "evaluation": (10_550, 42),
     "viz": (3_210, 13),
-    "cli": (4_850, 33),
+    "cli": (4_945, 34),
     ".": (200, 2),
 }
 """Lines and files that a package may have; "." is the top level. Raising a budget is a decision of its own."""

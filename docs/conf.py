@@ -43,7 +43,6 @@ extensions = [
 exclude_patterns = ["**sg_execution_times.rst", "_*", "figures", "gallery/*.ipynb", "**/GALLERY_HEADER.*"]
 templates_path = ["_templates"]
 default_role = "py:obj"
-suppress_warnings = ["toc.empty_glob"]
 
 # Markdown as on GitHub
 

@@ -86,8 +86,9 @@ docs: .venv/docs  ## the site in build/site, without a network: warnings and bro
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/site
 	$(BIN)/python docs/links.py build/site
 
-figures: .venv/dev  ## figures of the methods' pages and plots of the benchmarks
+figures: .venv/dev  ## figures of the methods' pages and of the tutorials, plots of the benchmarks
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/run_pages.py
 	$(BIN)/python docs/benchmark_plots.py
 
 format: .venv/dev  ## put the source into the house style

@@ -177,6 +177,16 @@ def _rounded_layout(Y: Any, stretched: bool, xp: Any) -> Any:
     return INITIAL_WIDTH * (xp.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)
 
 
+def in_order(places: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return an initial layout of unit standard deviation in rounded steps, sorted by its columns, and its points.
+
+    Points numbered in this order get the same random partners however the rows of the data are permuted.
+    """
+    rounded = np.round(INITIAL_STEPS * places) / INITIAL_STEPS
+    order = np.lexsort(rounded.T[::-1])
+    return rounded[order], order
+
+
 def _is_graph(X: Any, pairwise: bool) -> bool:
     return isinstance(X, NeighborGraph) or (pairwise and issparse(X))
 

@@ -7,8 +7,9 @@ import pytest
 
 from manifoldry import LocalMAP, PaCMAP, datasets
 from manifoldry._core.run import Run
+from manifoldry._numerics.extension.near_pairs import near_pairs
 from manifoldry.methods.neighbor import _pacmap as pacmap
-from manifoldry.methods.neighbor._pacmap import PairDescent, Pairs, both_ways, mid_near_pairs, near_pairs
+from manifoldry.methods.neighbor._pacmap import PairDescent, Pairs, both_ways, mid_near_pairs
 
 
 def pairs_of(n, n_jobs=1):
@@ -50,7 +51,9 @@ def test_near_pairs_have_the_least_scaled_distances():
     scales = np.array([np.sort(row)[4:7].mean() for row in D])  # the first is the point itself
     scaled = D**2 / np.outer(scales, scales)
     expected = [sorted(neighbors[i], key=lambda j, i=i: scaled[i, j])[:6] for i in range(40)]
-    np.testing.assert_array_equal(near_pairs(neighbors, distances, 6), expected)
+    points, lengths = near_pairs(neighbors, distances, 6)
+    np.testing.assert_array_equal(points, expected)
+    np.testing.assert_allclose(lengths, np.take_along_axis(scaled, np.array(expected), 1), rtol=1e-12)
 
 
 def test_a_mid_near_point_is_the_second_of_six_random_ones(monkeypatch):

@@ -128,9 +128,10 @@ class TriMap(Embedder):
         \omega_{ijk} = \ln_t (1 + \tilde\omega_{ijk} - \min \tilde\omega) , \qquad
         \tilde\omega_{ijk} = \frac{\|x_i - x_k\|^2}{\sigma_i \sigma_k} - \frac{\|x_i - x_j\|^2}{\sigma_i \sigma_j} ,
 
-    with :math:`\sigma` the mean distance to the fourth to sixth neighbor and :math:`\ln_t u = (u^{1 - t} - 1) / (1 - t)`
-    at the temperature t. For each of the neighbors j of least scaled distance, some points k are random ones that are
-    not nearer than j. In a few more triplets both points are random, and :math:`\tilde\omega` is a tenth of the above.
+    with :math:`\sigma` the mean distance to the fourth to sixth neighbor and, at the temperature t, the logarithm
+    :math:`\ln_t u = (u^{1 - t} - 1) / (1 - t)`. For each of the neighbors j of least scaled distance, some points k are
+    random ones that are not nearer than j. In a few more triplets both points are random, and :math:`\tilde\omega` is a
+    tenth of the above.
     The descent has momentum and a gain for each coordinate (delta-bar-delta).
 
     Attributes
@@ -251,6 +252,8 @@ class TriMap(Embedder):
         least = min(each.min(initial=np.inf) for each in weights)
         partners = np.concatenate([near[:, :, None], farther], axis=2), pairs
         return tuple(
-            Triplets(np.ascontiguousarray(lists, dtype=np.int32), tempered(each - least, self.temperature).astype(np.float32))
+            Triplets(
+                np.ascontiguousarray(lists, dtype=np.int32), tempered(each - least, self.temperature).astype(np.float32)
+            )
             for lists, each in zip(partners, weights, strict=True)
         )

@@ -241,9 +241,9 @@ def entropy_knee(steps: FloatArray) -> int:
 
 
 def line_error(x: Array, y: FloatArray) -> float:
-    """Return the sum of squared residuals of the line of least squares."""
+    """Return the sum of absolute residuals of the line of least squares, as in the authors' implementation."""
     centered, values = x - x.mean(), y - y.mean()
-    return float(values @ values - (centered @ values) ** 2 / (centered @ centered))
+    return float(np.abs(values - (centered @ values) / (centered @ centered) * centered).sum())
 
 
 def potential_distances(steps: FloatArray, t: int) -> FloatArray:

@@ -5,7 +5,6 @@ import pytest
 
 from manifoldry import TriMap, datasets
 from manifoldry._core.run import Run
-from manifoldry.methods.neighbor import _trimap as trimap
 from manifoldry.methods.neighbor._trimap import Triplets, farther_points, tempered, triplet_descent
 
 
@@ -176,8 +175,9 @@ def test_too_few_points_for_triplets_raise():
     X = np.random.default_rng(8).normal(size=(20, 3))
     with pytest.raises(ValueError, match="At least 3 samples are needed for triplets; got 2"):
         TriMap().fit(X[:2])
-    with pytest.raises(ValueError, match=r"n_neighbors.*18.*one of the others must be farther.*got 19"):
-        TriMap(n_neighbors=19).fit(X)
+    with pytest.raises(ValueError, match=r"n_neighbors must be between 1 and 19 for 20 points.*got 20"):
+        TriMap(n_neighbors=20).fit(X)
+    all_near, all_but_one = (TriMap(n_neighbors=k, max_iter=20).fit(X) for k in (19, 18))
+    np.testing.assert_array_equal(all_near.embedding_, all_but_one.embedding_)  # none is farther than the last
     for n in (3, 4, 5):
         assert np.isfinite(TriMap(max_iter=20).fit(X[:n]).embedding_).all()
-    assert trimap.N_NEIGHBORS == 12

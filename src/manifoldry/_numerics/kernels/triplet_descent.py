@@ -1,7 +1,7 @@
 r"""The loop of TriMap: gradient descent with momentum and gains per coordinate, along triplets of points.
 
-With :math:`d_{ij} = 1 + \|y_i - y_j\|^2`, a triplet (i, j, k) costs :math:`d_{ij} / (d_{ij} + d_{ik})`,
-times its weight. It moves three points. So each block of points i adds the forces of its triplets in an array of its own, and
+With :math:`d_{ij} = 1 + \|y_i - y_j\|^2`, a triplet (i, j, k) costs :math:`d_{ij} / (d_{ij} + d_{ik})`, times its
+weight. It moves three points. So each block of points i adds the forces of its triplets in an array of its own, and
 these arrays are added in their order: the number of blocks does not depend on the number of threads.
 """
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from manifoldry._core.kernel import kernel
 from manifoldry._core.team import TICKETS, draw, finish, ready
+from manifoldry._numerics.kernels.negative_sampling import LAYOUTS
 
 MIN_GAIN, GROWTH, DAMPING = np.float32(0.01), np.float32(0.2), np.float32(0.8)
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
-COORDINATES = "float32[:, ::1]"
 
 
 @nb.njit(nogil=True, forceinline=True)
@@ -71,8 +71,8 @@ def _add_forces_2d(partners, weights, Y, i, forces):  # type: ignore[no-untyped-
 
 
 @kernel(
-    f"void({TICKETS}, UniTuple(int32[:, :, ::1], 2), UniTuple(float32[:, :, ::1], 2), {COORDINATES}, {COORDINATES}, {COORDINATES}, "
-    f"{COORDINATES}, float32[:, :, ::1], float32[::1], float32, int64)",
+    f"void({TICKETS}, UniTuple(int32[:, :, ::1], 2), UniTuple(float32[:, :, ::1], 2), {LAYOUTS}, {LAYOUTS}, "
+    "float32[:, :, ::1], float32[::1], float32, int64)",
     fastmath={"contract"},
 )
 def descend_triplets(tickets, partners, weights, Y, ahead, velocity, gains, forces, momenta, rate, n_rows):  # type: ignore[no-untyped-def]

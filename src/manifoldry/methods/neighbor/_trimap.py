@@ -42,6 +42,10 @@ class Triplets:
     partners: IntArray
     weights: FloatArray
 
+    def __post_init__(self) -> None:
+        self.partners = np.ascontiguousarray(self.partners, dtype=np.int32)
+        self.weights = np.ascontiguousarray(self.weights, dtype=np.float32)
+
     def losses(self, Y: FloatArray, rows: slice) -> FloatArray:
         """Return the cost of the triplets of some points i."""
         d = 1.0 + np.square(Y[self.partners[rows]] - Y[rows, None, None], dtype=np.float64).sum(axis=3)
@@ -69,7 +73,7 @@ class TripletDescent:
             np.empty((min(N_SUMS, -(-n // ROWS_PER_SUM)), *Y.shape), dtype=np.float32),
         )
         lists = tuple(each.partners for each in self.triplets), tuple(each.weights for each in self.triplets)
-        momenta = self.momenta[step : step + n_steps + 1]
+        momenta = self.momenta[step : step + n_steps + 1].astype(np.float32)
         self.run.team(descend_triplets, *lists, Y, *self.state, momenta, np.float32(self.learning_rate), ROWS_PER_BLOCK)
         return n_steps
 
@@ -82,7 +86,7 @@ class TripletDescent:
 
 def triplet_descent(near: Triplets, further: Triplets, learning_rate: float, max_iter: int, run: Run) -> Phase:
     """Return the descent; the momentum is larger in its last part."""
-    momenta = np.where(np.arange(max_iter + 1) <= SWITCH * max_iter, FIRST_MOMENTUM, MOMENTUM).astype(np.float32)
+    momenta = np.where(np.arange(max_iter + 1) <= SWITCH * max_iter, FIRST_MOMENTUM, MOMENTUM)
     descent = TripletDescent((near, further), momenta, learning_rate, run)
     return Phase("triplets", descent, max_iter, check_every=STEPS_PER_CHECK, measure="cost")
 
@@ -195,14 +199,13 @@ class TriMap(Embedder):
         self._rule(n_points)
 
     def _rule(self, n_points: int) -> NeighborRule:
-        rule = NeighborRule(self._n_near(n_points), None, self.metric, self.metric_params, self.search)
+        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
         return rule.resolve(n_points).at_least(self._n_near(n_points) + N_EXTRA, n_points)
 
     def _n_near(self, n_points: int) -> int:
         if self.n_neighbors == "auto":
             return min(N_NEIGHBORS, n_points // 3)
-        because = f" for {n_points} points (one of the others must be farther)"
-        return check.integer("n_neighbors", self.n_neighbors, 1, n_points - 2, because)
+        return min(int(self.n_neighbors), n_points - 2)  # no point is farther than the last of all
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         n = count_points(X)
@@ -247,13 +250,12 @@ class TriMap(Embedder):
 
         to_pairs = scaled(pairs)
         nearest_first = np.argsort(to_pairs, axis=2, kind="stable")
-        pairs, to_pairs = (np.take_along_axis(each, nearest_first, axis=2) for each in (pairs, to_pairs))
-        weights = scaled(farther) - to_near[:, :, None], RANDOM_SHARE * np.diff(to_pairs, axis=2)
-        least = min(each.min(initial=np.inf) for each in weights)
-        partners = np.concatenate([near[:, :, None], farther], axis=2), pairs
-        return tuple(
-            Triplets(
-                np.ascontiguousarray(lists, dtype=np.int32), tempered(each - least, self.temperature).astype(np.float32)
-            )
-            for lists, each in zip(partners, weights, strict=True)
+        pairs = np.take_along_axis(pairs, nearest_first, axis=2)
+        near_weights = scaled(farther) - to_near[:, :, None]
+        random_weights = RANDOM_SHARE * np.abs(np.diff(to_pairs, axis=2))
+        least = min(near_weights.min(), random_weights.min(initial=np.inf))
+        lists = np.concatenate([near[:, :, None], farther], axis=2)
+        return (
+            Triplets(lists, tempered(near_weights - least, self.temperature)),
+            Triplets(pairs, tempered(random_weights - least, self.temperature)),
         )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manifoldry import TriMap, datasets
+from manifoldry import PaCMAP, TriMap, datasets
 from manifoldry._core.run import Run
 from manifoldry.methods.neighbor._trimap import Triplets, farther_points, tempered, triplet_descent
 
@@ -181,3 +181,14 @@ def test_too_few_points_for_triplets_raise():
     np.testing.assert_array_equal(all_near.embedding_, all_but_one.embedding_)  # none is farther than the last
     for n in (3, 4, 5):
         assert np.isfinite(TriMap(max_iter=20).fit(X[:n]).embedding_).all()
+    assert np.isfinite(TriMap(n_random=0, max_iter=20).fit(X).embedding_).all()
+
+
+@pytest.mark.parametrize("cls", [PaCMAP, TriMap])
+def test_clusters_a_million_times_their_width_apart_keep_their_second_axis(cls):
+    X = np.random.default_rng(9).normal(size=(60, 3))
+    X[30:] += 1e6
+    Y = cls(max_iter=45).fit(X).embedding_
+    low, high = sorted((Y[:30, 0], Y[30:, 0]), key=np.min)
+    assert low.max() < high.min()
+    assert np.ptp(Y[:, 1]) > 0

@@ -168,7 +168,7 @@ def distances_to_listed(
     if mapped is not None:
         points, metric, metric_params = mapped(points), "euclidean", None
     if metric == "euclidean" and not issparse(points):
-        grain = max(1, BLOCK_DISTANCES // (columns.shape[1] * points.shape[1]))
+        grain = max(1, BLOCK_DISTANCES // max(1, columns.shape[1] * points.shape[1]))
 
         def block(lo: int, hi: int) -> FloatArray:
             difference = np.subtract(points[columns[lo:hi]], points[rows[lo:hi], None], dtype=np.float64)

@@ -178,11 +178,13 @@ def _rounded_layout(Y: Any, stretched: bool, xp: Any) -> Any:
 
 
 def in_order(places: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return an initial layout of unit standard deviation in rounded steps, sorted by its columns, and its points.
+    """Return an initial layout sorted by its columns, each in rounded steps of its own, and the points in this order.
 
     Points numbered in this order get the same random partners however the rows of the data are permuted.
     """
-    rounded = np.round(INITIAL_STEPS * places) / INITIAL_STEPS
+    spread = places.std(axis=0)
+    steps = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0)))) / INITIAL_STEPS
+    rounded = steps * np.round(places / steps)
     order = np.lexsort(rounded.T[::-1])
     return rounded[order], order
 

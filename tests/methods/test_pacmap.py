@@ -145,8 +145,6 @@ def test_the_weights_of_the_phases_are_those_of_the_paper():
     assert ends[0] == [[2, 1000, 1], [2, pytest.approx(0.01 * 1000 + 0.99 * 3), 1]]
     assert ends[1:] == [[[3, 3, 1]] * 2, [[1, 0, 1]] * 2]
     assert [phase.optimizer.first_step for phase in phases] == [0, 100, 200]
-    assert PaCMAP()._n_near(10_000) == 10
-    assert PaCMAP()._n_near(100_000) == 25
 
 
 def test_threads_do_not_change_the_result():

@@ -115,16 +115,16 @@ def tempered(weights: FloatArray, temperature: float) -> FloatArray:
     problem="descent",
     papers=("amid2019",),
     gives=("transform", "inverse", "trace", "graph"),
-    keeps="the arrangement of clusters and branches, which stays close to that of the principal components",
-    loses="fine neighborhoods, which t-SNE, UMAP and PaCMAP keep better; distances and densities",
-    use_when="the picture should show how clusters lie to each other, with outliers far out",
-    fails_when="neighborhoods have to be kept as well as possible, or clusters are close and should be separated",
+    keeps="neighbors, the shape of one connected body as a whole, and outliers, which it draws far out",
+    loses="distances, densities, and the arrangement of separate clusters, for which PCA is better",
+    use_when="a body with limbs or branches should be seen as a whole, or outliers should stand out",
+    fails_when="neighborhoods have to be kept as well as possible, or clusters that touch should be separated",
     cost="O(n) an iteration, 400 iterations, after the neighbor search: to millions of points",
     test_params={"n_components": 2, "n_neighbors": 5, "max_iter": 90},
 )
 @estimator
 class TriMap(Embedder):
-    r"""Draw clusters and their arrangement by triplets: a point, a near one, and one that is farther.
+    r"""Draw a body and its parts as a whole, by triplets: a point, a near one, and one that is farther.
 
     With :math:`d_{ij} = 1 + \|y_i - y_j\|^2`, the layout minimizes
 

@@ -30,7 +30,7 @@ QUICK := \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-gpu lint types check lowest bench experiments heavy docs figures format clean
+.PHONY: help demo quick test test-gpu lint types check lowest release bench experiments heavy docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ test-gpu: .venv/gpu  ## tests of the loops of the GPU, on a GPU
 
 lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/_core/test_csgraph.py
+
+release: .venv/dev  ## build wheel and sdist in dist/, and test them in new environments; ARGS: --full, --only build
+	$(BIN)/python .ci/release.py $(ARGS)
 
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy

@@ -24,6 +24,7 @@ import manifoldry
 from manifoldry._core.docstrings import advice_text, bibliography, entries, sections
 from manifoldry._core.parameters import declared, describe
 from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
+from manifoldry.cli._commands.cite import LIBRARY
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, DEVELOPMENT = ROOT / "docs" / "reference", ROOT / "docs" / "development"
@@ -67,12 +68,31 @@ def pages() -> dict[Path, str]:
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
     texts[DEVELOPMENT / "coverage.md"] = coverage_page()
+    texts[ROOT / "CITATION.cff"] = citation_file()
     texts[REFERENCE / "api.md"] = api_page()
     for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
             texts[path] = with_blocks(with_options(with_benchmarks(text)))
     return texts
+
+
+def citation_file() -> str:
+    """Return CITATION.cff: what ``manifoldry cite`` prints, in the format that GitHub and Zenodo read."""
+    lines = [
+        "cff-version: 1.2.0",
+        "message: If you use manifoldry, please cite it as below, and the papers that `manifoldry cite METHOD` lists.",
+        "type: software",
+        f"title: {json.dumps(LIBRARY['title'])}",
+        "authors:",
+        f"  - name: {LIBRARY['author']}",
+        f"version: {LIBRARY['version']}",
+        f'date-released: "{manifoldry.__released__}"',
+        f"repository-code: {LIBRARY['url']}",
+        f"license: {LIBRARY['license']}",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def api_page() -> str:

@@ -173,11 +173,14 @@ def test_what_the_sources_name_is_here():
     assert len(names) == len(set(names))
 
 
-def test_pages_include_every_table_that_a_benchmark_stores_and_no_other():
+def test_pages_include_only_tables_of_benchmarks():
+    """Stored tables that were not measured again before a release are kept, but not published."""
     named = {name for path in TEXTS for _, name, _ in BUILD.BENCHMARK.findall(path.read_text(encoding="utf-8"))}
     scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")]
-    assert named == {name for script in scripts for name in re.findall(r'Table\("(\w+)"', script)}
-    assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= named
+    declared = {name for script in scripts for name in re.findall(r'Table\("(\w+)"', script)}
+    assert named
+    assert named <= declared
+    assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= declared
 
 
 CIRCUMSTANCES = {

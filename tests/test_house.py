@@ -20,7 +20,7 @@ BUDGETS = {
     "methods": (18_630, 76),
     "evaluation": (10_550, 42),
     "viz": (3_210, 13),
-    "cli": (4_850, 33),
+    "cli": (4_945, 34),
     ".": (200, 2),
 }
 """Lines and files that a package may have; "." is the top level. Raising a budget is a decision of its own."""

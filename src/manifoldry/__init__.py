@@ -118,7 +118,8 @@ if TYPE_CHECKING:
     from manifoldry.viz import plot as plot
     from manifoldry.viz._report.build import build_report as build_report
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # the only place: pyproject.toml and CITATION.cff read it here
+__released__ = "2026-11-19"  # the day of this version, for citations
 
 _LOCATIONS = {
     **METHODS,

@@ -41,7 +41,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError(
-            "Plots need matplotlib, which is not installed: run pip install 'manifoldry[plot]'."
+            'Plots need matplotlib, which is not installed: run pip install "manifoldry[plot]".'
         ) from None
     return plt
 

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from manifoldry.methods.local._lle import NonnegativeLLE as NonnegativeLLE
     from manifoldry.methods.neighbor._pacmap import LocalMAP as LocalMAP
     from manifoldry.methods.neighbor._pacmap import PaCMAP as PaCMAP
+    from manifoldry.methods.neighbor._trimap import TriMap as TriMap
     from manifoldry.methods.neighbor._tsne import SNE as SNE
     from manifoldry.methods.neighbor._tsne import TSNE as TSNE
     from manifoldry.methods.neighbor._tsne import SymmetricSNE as SymmetricSNE

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from manifoldry.methods.neighbor._aligned import AlignedEmbedding as AlignedEmbedding
     from manifoldry.methods.neighbor._pacmap import LocalMAP as LocalMAP
     from manifoldry.methods.neighbor._pacmap import PaCMAP as PaCMAP
+    from manifoldry.methods.neighbor._trimap import TriMap as TriMap
     from manifoldry.methods.neighbor._tsne import SNE as SNE
     from manifoldry.methods.neighbor._tsne import TSNE as TSNE
     from manifoldry.methods.neighbor._tsne import SymmetricSNE as SymmetricSNE

@@ -81,7 +81,7 @@ MAPS = {
     "BarnesHutPotential(n, q)": "layout: f8(n, 4); angle: positive(); kernel: LayoutKernel()",
     "DiffusionMean(d, q)": "index: NeighborIndex(n, d); targets: f(n, q); coordinates: f(n, q); decay: positive(); "
     "n_neighbors: int(_)",
-    "PaCMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q)",
+    "NearPairExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); scale: positive()",
     "UMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
     "FittedDistances(n, d)": "X: rows(n, d)?",
     "GramExtension(n, q)": "scaling: Scaling(n, q)",

@@ -116,6 +116,7 @@ SKLEARN_CLASSES: dict[str, tuple[str, ...]] = {
 ESTIMATORS: dict[str, str] = {
     **METHODS,
     **CLUSTERINGS,
+    "AlignedEmbedding": "manifoldry.methods.neighbor._aligned",
     "AutoEmbedding": "manifoldry.evaluation.selection._compare",
     "KNeighborsTransformer": "manifoldry.methods._transformer",
 }

@@ -24,6 +24,7 @@ from manifoldry._core.docstrings import advice_text, bibliography, entries, sect
 from manifoldry._core.parameters import declared, describe
 from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
 from manifoldry.cli._commands.cite import LIBRARY
+from manifoldry.methods._base._synonyms import CONVERSIONS, absent, our_word
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, DEVELOPMENT = ROOT / "docs" / "reference", ROOT / "docs" / "development"
@@ -36,6 +37,8 @@ WHERE = re.compile(r"(<!-- chunked data -->).*?(<!-- chunked data end -->)", fla
 """Where a page includes what every method and clustering does with chunked data."""
 OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
 """Where a page includes the options of a command, by its name, or those by which all commands read data."""
+THEIRS = re.compile(r"(<!-- parameters: (\w+): ([\w ]+) -->).*?(<!-- parameters end -->)", flags=re.DOTALL)
+"""Where a page shows what the parameters of a class in another library are called here: our class, their parameters."""
 ADVICE = {
     "Keeps": "keeps",
     "Loses": "loses",
@@ -80,8 +83,8 @@ def pages() -> dict[Path, str]:
     texts[REFERENCE / "references.md"] = references_page(references)
     for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = path.read_text(encoding="utf-8")
-        if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
-            texts[path] = with_blocks(with_options(with_benchmarks(text)))
+        if any(marker.search(text) for marker in (BENCHMARK, OPTIONS, WHERE, THEIRS)):
+            texts[path] = with_synonyms(with_blocks(with_options(with_benchmarks(text))))
     return texts
 
 
@@ -242,6 +245,35 @@ def _number(text: str) -> int:
     """Return the first number in a text, such as 5,000; 0 if there is none."""
     found = re.search(r"\d[\d,]*", text)
     return int(found[0].replace(",", "")) if found else 0
+
+
+def with_synonyms(text: str) -> str:
+    """Return the text with tables of what parameters of other libraries are called here, or why they do not exist."""
+
+    def table(marker: re.Match[str]) -> str:
+        ours = set(inspect.signature(getattr(manifoldry, marker[2])).parameters)
+        others = [name for name in marker[3].split() if name not in ours]
+        same = ", ".join(f"`{name}`" for name in marker[3].split() if name in ours)
+        answers: dict[str, list[str]] = {}
+        for name in others:
+            answers.setdefault(_here(marker[2], name, ours), []).append(f"`{name}`")
+        rows = [f"| {', '.join(names)} | {answer} |" for answer, names in answers.items()]
+        lines = [f"The same name: {same}.", "", *(["| there | here |", "|---|---|", *rows, ""] if rows else [])]
+        return "\n".join([marker[1], "", *lines, marker[4]])
+
+    return THEIRS.sub(table, text)
+
+
+def _here(estimator: str, name: str, names: Collection[str]) -> str:
+    """Return our name for a parameter of another library, or why there is none."""
+    reason = absent(estimator, name)
+    if reason is not None:
+        return f"none; {reason}"
+    ours = our_word(name, names)
+    if ours is None:
+        raise ValueError(f"{estimator}: nothing is known about {name!r}; add it to methods/_base/_synonyms.py")
+    conversion = CONVERSIONS.get((name, ours))
+    return f"`{ours}`" + (f", `{conversion}`" if conversion else "")
 
 
 def with_options(text: str) -> str:

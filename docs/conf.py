@@ -40,10 +40,9 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_*", "figures", "gallery/*.ipynb", "**/GALLERY_HEADER.*"]
+exclude_patterns = ["**sg_execution_times.rst", "_*", "figures", "gallery/*.ipynb", "**/GALLERY_HEADER.*"]
 templates_path = ["_templates"]
 default_role = "py:obj"
-suppress_warnings = ["toc.empty_glob"]
 
 # Markdown as on GitHub
 
@@ -115,7 +114,7 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": {"index": [], "**": ["page-toc"]},
+    "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
     "collapse_navigation": True,
     "pygments_light_style": "a11y-high-contrast-light",
@@ -202,7 +201,7 @@ def describe_page(
         "og:site_name": project,
         "og:url": f"{html_baseurl}{pagename}.html",
         "og:description": short,
-        "og:image": f"{html_baseurl}_static/card.png",
+        "og:image": f"{html_baseurl}_images/holed_roll.png",
     }
     tags = [f'<meta property="{key}" content="{escape(value)}" />' for key, value in values.items()]
     tags.append(f'<meta name="description" content="{escape(short)}" />')

@@ -23,6 +23,7 @@ NAMES = {
         ("py:class", "reference/generated/numpy.ndarray.html"): "numpy.ndarray",
         ("py:class", "reference/random/generator.html"): "numpy.random.Generator",
         ("py:class", "reference/random/legacy.html"): "numpy.random.RandomState",
+        ("py:module", "reference/index.html"): "numpy",
         ("std:term", "glossary.html"): "array_like",
     },
     "scipy": {
@@ -48,7 +49,7 @@ def inventory(project: str) -> bytes:
     """Return the inventory of a project in the format of Sphinx, version 2."""
     lines = []
     for (kind, page), names in NAMES[project].items():
-        prefix = "term-" if kind == "std:term" else ""
+        prefix = {"std:term": "term-", "py:module": "module-"}.get(kind, "")
         lines += [f"{name} {kind} 1 {page}#{prefix}{name} -\n" for name in names.split()]
     head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
     return f"{head}# The remainder of this file is compressed using zlib.\n".encode() + zlib.compress(

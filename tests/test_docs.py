@@ -185,6 +185,16 @@ def test_pages_include_only_tables_of_benchmarks():
     assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= declared
 
 
+def test_the_check_of_a_built_site_finds_broken_links(tmp_path):
+    (tmp_path / "other.html").write_text('<h2 id="here">x</h2>', encoding="utf-8")
+    good = ["other.html#here", "other.html", "#top", "https://example.org/a?b=c#d", "mailto:a@example.org"]
+    bad = ["other.html#gone", "gone.html", "#gone", "http://example.org", "https://no host", "gone.png"]
+    lines = "".join(f'<a href="{link}">x</a>' for link in [*good, *bad])
+    (tmp_path / "index.html").write_text(f'<body id="top">{lines}</body>', encoding="utf-8")
+    found = list(_load(ROOT / "docs" / "links.py").broken(tmp_path))
+    assert [line.split(": ")[1] for line in found] == bad
+
+
 def test_plots_of_benchmarks_are_those_of_the_stored_tables():
     plots = _load(ROOT / "docs" / "benchmark_plots.py")
     drawn = {path.stem.removeprefix("benchmark_") for path in (ROOT / "docs" / "figures").glob("benchmark_*.png")}
@@ -263,9 +273,7 @@ def _toctree(path):
     """Return the pages that the navigation of a page names, without suffix."""
     blocks = re.findall(r"^```\{toctree\}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     names = [name for block in blocks for name in block.split() if not name.startswith(":")]
-    plain = [path.parent / name for name in names if "*" not in name]
-    found = [each.with_suffix("") for name in names if "*" in name for each in path.parent.glob(f"{name}.md")]
-    return [str(each.resolve().relative_to(ROOT)) for each in [*plain, *found] if each != path.with_suffix("")]
+    return [str((path.parent / name).resolve().relative_to(ROOT)) for name in names]
 
 
 def test_the_navigation_of_the_site_names_every_page_once():

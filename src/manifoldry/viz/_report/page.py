@@ -32,8 +32,8 @@ STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = tuple(
     f"{name}.js"
     for name in (
-        "rows camera look painter fallback picking overlay gestures scatter dom data "
-        "palettes colors charts legend table panel toolbar page"
+        "rows camera look painter fallback picking labels overlay gestures scatter dom data "
+        "palettes colors charts legend table panel toolbar names page"
     ).split()
 )
 """In the order of their dependencies."""

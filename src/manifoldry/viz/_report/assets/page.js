@@ -8,6 +8,7 @@ class ReportPage {
     this.state = { color: null, palettes: { number: "viridis", diverging: "blue–orange" }, size: 0, mode: "pan", mask: null, only: false };
     this.onSelection = null;
     this.toolbar = new Toolbar(this);
+    this.names = new PointNames(this);
     this.find = (id) => document.getElementById(id);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
     document.addEventListener("keydown", (event) => {
@@ -40,6 +41,7 @@ class ReportPage {
     for (const panel of this.panels) panel.start({ ...this.surface(), pointSize: this.state.size, wheel: "ctrl" });
     this.mode(this.state.mode);
     this.colorBy(this.startColor());
+    this.names.start();
     let mask = null;
     if (kept.size) {
       mask = new Uint8Array(data.n);
@@ -87,8 +89,8 @@ class ReportPage {
   }
 
   /* The chosen column of each panel, or undefined where a panel does not know it. */
-  chosenColumns() {
-    const [where, ...rest] = this.state.color.split(":"), name = rest.join(":");
+  chosenColumns(key = this.state.color) {
+    const [where, ...rest] = key.split(":"), name = rest.join(":");
     const shared = where === "column" ? this.data.columns.find((column) => column.name === name) : null;
     return this.data.panels.map((panel) => shared || (where === "panel" ? panel.colors.find((c) => c.name === name) : undefined));
   }
@@ -166,6 +168,12 @@ class ReportPage {
     }
   }
 
+  /* Show all rows again, or only some. */
+  applyRows() {
+    this.applyColors();
+    this.names.write();
+  }
+
   // ---- selection
 
   /* Select rows; Shift adds them to those selected, Alt takes them out. */
@@ -184,7 +192,7 @@ class ReportPage {
     this.state.mask = count ? mask : null;
     if (!count) this.state.only = false;
     for (const panel of this.panels) panel.scatter.setSelection(this.state.mask);
-    if (hiding) this.applyColors();
+    if (hiding) this.applyRows();
     this.toolbar.showSelection(count);
     const text = `${count.toLocaleString("en")} of ${this.data.n.toLocaleString("en")} rows selected`;
     this.find("count").textContent = count ? `${count.toLocaleString("en")} selected` : "";
@@ -209,7 +217,7 @@ class ReportPage {
 
   showOnly(only) {
     this.state.only = only;
-    this.applyColors();
+    this.applyRows();
   }
 
   /* Select the row of this id; if there is none, the rows whose ids contain the text. */

@@ -22,6 +22,7 @@ class Scatter {
     this.hovered = -1; // the row with the ring
     this.pointed = -1; // the row below this panel's own pointer
     this.movedAt = -Infinity;
+    this.labels = null;
     this.version = 0; // counts changes of the camera, the rows and what is hidden: what the index depends on
     this.visible = true;
     this.painter = (this.options.webgl !== false && ScatterGlPainter.shared()) || new ScatterPlainPainter();
@@ -84,6 +85,12 @@ class Scatter {
   checkLength(array, each, name) {
     const needed = each * this.rows.count;
     if (array.length !== needed) throw new RangeError(`${name} must have ${needed} entries, got ${array.length}.`);
+  }
+
+  // Names over groups, {text, row, count, radius} for each (see scatterMiddles); null or none for no names.
+  setLabels(entries) {
+    this.labels = entries?.length ? new ScatterLabels(entries) : null;
+    this.redraw();
   }
 
   setTheme({ background = this.options.background, ink = this.options.ink }) {
@@ -282,7 +289,9 @@ class Scatter {
     canvas.width = Math.min(Math.round(this.camera.width * scale), 4096);
     canvas.height = Math.min(Math.round(this.camera.height * scale), 4096);
     const look = scatterLook(this, canvas.width / this.camera.width, { background, ink });
-    const drawn = this.painter.draw(this, canvas.getContext("2d", { alpha: false }), look);
+    const context = canvas.getContext("2d", { alpha: false });
+    const drawn = this.painter.draw(this, context, look);
+    if (drawn) this.labels?.draw(context, this.camera, canvas.width / this.camera.width, { background, ink });
     return (drawn ? canvas : this.canvas).toDataURL("image/png");
   }
 

@@ -136,7 +136,7 @@ def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     if folder in ("reference/methods", "reference/clusterings") and name != "index":
         title, rest = text.split("\n", 1)
         api = f"API: {{py:class}}`manifoldry.{name}`"
-        gallery = f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery\n```"
+        gallery = f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery examples with {name}\n```"
         text = f"{title}\n\n{api}\n{rest}\n{gallery}\n"
     source[0] = text
 

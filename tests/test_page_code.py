@@ -1,5 +1,6 @@
 """The Python of every page runs and prints what the page shows, and the commands of every page are understood."""
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -126,3 +127,40 @@ def test_the_commands_of_the_pages_are_understood(page, words, check_command):
 def test_a_wrong_command_is_an_error(options, check_command):
     with pytest.raises(click.UsageError):
         check_command(next(_commands(f"    manifoldry embed a.csv {options}")))
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "module", "name"),
+    [
+        ("umap_learn", "Parameters", "umap/umap_.py", "UMAP"),
+        ("opentsne", "Parameters", "openTSNE/tsne.py", "TSNE"),
+        ("scikit_learn", "`sklearn.manifold.TSNE`", "sklearn/manifold/_t_sne.py", "TSNE"),
+        ("scikit_learn", "`sklearn.manifold.Isomap`", "sklearn/manifold/_isomap.py", "Isomap"),
+        (
+            "scikit_learn",
+            "`sklearn.manifold.LocallyLinearEmbedding`",
+            "sklearn/manifold/_locally_linear.py",
+            "LocallyLinearEmbedding",
+        ),
+        (
+            "scikit_learn",
+            "`sklearn.manifold.SpectralEmbedding`",
+            "sklearn/manifold/_spectral_embedding.py",
+            "SpectralEmbedding",
+        ),
+        ("scikit_learn", "`sklearn.manifold.MDS`", "sklearn/manifold/_mds.py", "MDS"),
+        ("scikit_learn", "`sklearn.decomposition.KernelPCA`", "sklearn/decomposition/_kernel_pca.py", "KernelPCA"),
+    ],
+)
+def test_tables_of_parameters_miss_none_of_the_installed_library(page, heading, module, name):
+    """Their sources are read, because importing them takes seconds."""
+    library, _, file = module.partition("/")
+    spec = importlib.util.find_spec(library)
+    if spec is None:
+        pytest.skip(f"{library} is not installed")
+    tree = ast.parse((Path(spec.origin).parent / file).read_text(encoding="utf-8"))
+    body = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name).body
+    constructor = next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    theirs = {argument.arg for argument in (*constructor.args.args[1:], *constructor.args.kwonlyargs)}
+    text = (ROOT / "docs" / "coming_from" / f"{page}.md").read_text(encoding="utf-8").partition(f"# {heading}")[2]
+    assert theirs <= set(re.search(r"<!-- parameters: \w+: ([\w ]+) -->", text)[1].split())

@@ -35,10 +35,11 @@ class ReportPage {
     this.panels.forEach((panel) => panel.destroy());
     this.data = data;
     this.words();
+    this.steps = data.meta.steps ? new Steps(this, data) : null;
     this.panels = data.panels.map((panel) => new Panel(panel, data.n, this));
     this.find("panels").replaceChildren(...this.panels.map((panel) => panel.element));
     this.find("panels").dataset.count = this.panels.length;
-    for (const panel of this.panels) panel.start({ ...this.surface(), pointSize: this.state.size, wheel: "ctrl" });
+    for (const panel of this.panels) panel.start({ ...this.surface(), pointSize: this.state.size, wheel: "ctrl", ...this.steps?.options });
     this.mode(this.state.mode);
     this.colorBy(this.startColor());
     this.names.start();
@@ -164,7 +165,7 @@ class ReportPage {
         rgba = rgba.slice();
         for (let i = 0; i < mask.length; i++) if (!mask[i]) rgba[4 * i + 3] = 0;
       }
-      panel.scatter.setColors(rgba);
+      panel.scatter.setColors(this.steps ? this.steps.veil(rgba) : rgba);
     }
   }
 

@@ -44,11 +44,19 @@ class Scatter {
     this.options.dimension = dimension;
     const { width, height } = this.camera ?? {};
     this.rows = new ScatterRows(points, dimension);
-    this.camera = new ScatterCamera(points, dimension, this.options.projection);
+    this.camera = new ScatterCamera(this.options.frame ?? points, dimension, this.options.projection);
+    if (this.options.frame) this.camera.replace(points);
     if (width) this.camera.resize(width, height);
     this.stale = { points: true, colors: true, selection: true };
     this.moved();
     this.noticeLimit();
+  }
+
+  // Other coordinates of the same rows, in the same view.
+  movePoints(points) {
+    this.rows.points = this.camera.points = points;
+    this.stale.points = true;
+    this.moved();
   }
 
   noticeLimit() {

@@ -123,8 +123,8 @@ class EmbeddingWidget(anywidget.AnyWidget):
     --------
     >>> from manifoldry import PCA, datasets
     >>> roll = datasets.swiss_roll(300)
-    >>> widget = PCA().fit(roll.X).explore(roll.X, labels=roll.latent[:, 0])
-    >>> widget.selection = roll.X[:, 2] > 14.5
+    >>> widget = PCA().fit(roll.X).explore(roll.X, labels=roll.X[:, 1])
+    >>> widget.selection = roll.X[:, 2] > 0
     >>> widget.method = ["PCA", "Isomap"]
     """
 

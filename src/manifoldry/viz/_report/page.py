@@ -32,8 +32,8 @@ STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = tuple(
     f"{name}.js"
     for name in (
-        "rows camera look painter fallback picking overlay gestures scatter dom data "
-        "palettes colors charts legend table panel toolbar page"
+        "rows camera look painter fallback picking labels overlay gestures scatter dom data "
+        "palettes colors charts legend table panel steps toolbar names page"
     ).split()
 )
 """In the order of their dependencies."""
@@ -104,6 +104,7 @@ def payload(report: Report) -> dict[str, Any]:
         "panels": [_panel(panel, blocks, limit, shared) for panel in report.panels],
         "columns": columns,
         "label": report.label,
+        "steps": report.steps,
         "scales": {name: vars(scale) for name, scale in report.scales.items()},
         "thumbnails": thumbnails,
         "charts": [_chart(chart) for chart in report.charts],

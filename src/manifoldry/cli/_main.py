@@ -121,9 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     closed pipe (``manifoldry methods | head``) 141, without a message.
     """
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # pipes on Windows are rarely UTF-8
+        sys.stdout.reconfigure(errors="backslashreplace")  # pipes on Windows are rarely UTF-8
     try:
         if COMPLETION_VARIABLE in os.environ and arguments is None:
             with suppress(Exception):  # an error would appear within the typed line

@@ -94,7 +94,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "abort_on_example_error": True,
     "reset_modules": ("matplotlib", name_file),
     "plot_gallery": os.environ.get("MANIFOLDRY_GALLERY", "1") != "0",
 }

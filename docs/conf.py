@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import posixpath
 import re
@@ -78,12 +77,6 @@ intersphinx_mapping = {name: (site, f"_inventories/{name}.inv") for name, site i
 
 # Gallery
 
-
-def name_file(gallery_conf: dict[str, Any], path: str) -> None:
-    """Let an example find files of the repository by ``__file__``, as when it is run by itself."""
-    builtins.__file__ = path  # type: ignore[attr-defined]
-
-
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -94,7 +87,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "reset_modules": ("matplotlib", name_file),
     "plot_gallery": os.environ.get("MANIFOLDRY_GALLERY", "1") != "0",
 }
 

@@ -127,7 +127,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     """Turn what only GitHub knows into what Sphinx knows, and link a method's page to its class and its examples."""
-    if not app.env.doc2path(docname).endswith(".md"):
+    if Path(app.env.doc2path(docname)).suffix != ".md":
         return
     text = GITHUB_MATH.sub(r"$\1$", source[0])
     text = OUTSIDE.sub(lambda found: _outside(docname, found), text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import posixpath
 import re
@@ -78,12 +77,6 @@ intersphinx_mapping = {name: (site, f"_inventories/{name}.inv") for name, site i
 
 # Gallery
 
-
-def name_file(gallery_conf: dict[str, Any], path: str) -> None:
-    """Let an example find files of the repository by ``__file__``, as when it is run by itself."""
-    builtins.__file__ = path  # type: ignore[attr-defined]
-
-
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -94,8 +87,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "abort_on_example_error": True,
-    "reset_modules": ("matplotlib", name_file),
     "plot_gallery": os.environ.get("MANIFOLDRY_GALLERY", "1") != "0",
 }
 
@@ -136,7 +127,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     """Turn what only GitHub knows into what Sphinx knows, and link a method's page to its class and its examples."""
-    if not app.env.doc2path(docname).endswith(".md"):
+    if Path(app.env.doc2path(docname)).suffix != ".md":
         return
     text = GITHUB_MATH.sub(r"$\1$", source[0])
     text = OUTSIDE.sub(lambda found: _outside(docname, found), text)

@@ -30,7 +30,7 @@ QUICK := \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-gpu lint types check lowest release bench experiments heavy pages docs figures format clean
+.PHONY: help demo quick test test-gpu lint types check lowest release bench experiments heavy jupyter pages docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -65,8 +65,12 @@ lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest 
 release: .venv/dev  ## build wheel and sdist in dist/, and test them in new environments; ARGS: --full, --only build
 	$(BIN)/python .ci/release.py $(ARGS)
 
-heavy: .venv/dev  ## tests marked heavy: large experiments
+heavy: .venv/jupyter  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
+
+jupyter: .venv/jupyter  ## the notebook widget in JupyterLab and a browser
+	@.ci/chromium
+	$(BIN)/pytest -m heavy tests/viz/widget/test_jupyterlab.py
 
 bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
@@ -109,6 +113,10 @@ clean:  ## remove the environment, the caches and what the demo drew
 
 .venv/docs: .venv/cli
 	$(PIP) install --editable ".[docs]"
+	@touch $@
+
+.venv/jupyter: .venv/dev
+	$(PIP) install "jupyterlab>=4.2"
 	@touch $@
 
 .venv/gpu: .venv/dev

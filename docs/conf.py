@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import posixpath
 import re
@@ -43,7 +44,6 @@ extensions = [
 exclude_patterns = ["**sg_execution_times.rst", "_*", "figures", "gallery/*.ipynb", "**/GALLERY_HEADER.*"]
 templates_path = ["_templates"]
 default_role = "py:obj"
-suppress_warnings = ["toc.empty_glob"]
 
 # Markdown as on GitHub
 
@@ -78,6 +78,12 @@ intersphinx_mapping = {name: (site, f"_inventories/{name}.inv") for name, site i
 
 # Gallery
 
+
+def name_file(gallery_conf: dict[str, Any], path: str) -> None:
+    """Let an example find files of the repository by ``__file__``, as when it is run by itself."""
+    builtins.__file__ = path  # type: ignore[attr-defined]
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -89,6 +95,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
+    "reset_modules": ("matplotlib", name_file),
     "plot_gallery": os.environ.get("MANIFOLDRY_GALLERY", "1") != "0",
 }
 
@@ -137,7 +144,9 @@ def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     if folder in ("reference/methods", "reference/clusterings") and name != "index":
         title, rest = text.split("\n", 1)
         api = f"API: {{py:class}}`manifoldry.{name}`"
-        gallery = f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery\n```"
+        gallery = (
+            f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery examples with {name}\n```"
+        )
         text = f"{title}\n\n{api}\n{rest}\n{gallery}\n"
     source[0] = text
 

@@ -271,9 +271,7 @@ def _toctree(path):
     """Return the pages that the navigation of a page names, without suffix."""
     blocks = re.findall(r"^```\{toctree\}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     names = [name for block in blocks for name in block.split() if not name.startswith(":")]
-    plain = [path.parent / name for name in names if "*" not in name]
-    found = [each.with_suffix("") for name in names if "*" in name for each in path.parent.glob(f"{name}.md")]
-    return [str(each.resolve().relative_to(ROOT)) for each in [*plain, *found] if each != path.with_suffix("")]
+    return [str((path.parent / name).resolve().relative_to(ROOT)) for name in names]
 
 
 def test_the_navigation_of_the_site_names_every_page_once():

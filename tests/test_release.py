@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -53,6 +54,15 @@ def test_version_and_day_are_written_once_and_agree_with_changelog_and_citation(
     cited = _read("CITATION.cff")
     assert (cited["version"], cited["date-released"]) == heading.groups()
     assert cited["license"] == PROJECT["license"]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone")
+def test_the_sdist_names_every_file_and_folder_of_the_repository():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = {path.partition("/")[0] for path in listed.splitlines()}
+    named = {word for word in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split() if "*" not in word}
+    of_themselves = {"LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "src"}
+    assert tracked - named == of_themselves
 
 
 def test_the_conda_recipe_has_the_version_and_the_dependencies_of_the_package():

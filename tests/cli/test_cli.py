@@ -196,6 +196,15 @@ def test_the_environment_is_json_with_what_a_bug_report_needs(capsys):
     assert any(library["user_api"] == "blas" for library in found["blas"])
 
 
+def test_names_that_the_encoding_of_a_pipe_lacks_are_escaped(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{1e4 * a:.1f},{b:.3f},{c:.3f},{d:.3f}" for a, b, c, d in rng.random((40, 4))]
+    (tmp_path / "units.csv").write_text("\n".join(["\u91cd\u3055,b,c,d", *rows]), encoding="utf-8")
+    done = run("diagnose", "units.csv", "--scale", "none", cwd=tmp_path, PYTHONIOENCODING="cp1252")
+    assert done.returncode == 0, done.stderr
+    assert r"\u91cd\u3055" in done.stdout
+
+
 @pytest.mark.parametrize("arguments", [["--json"], ["--json", "methods"]])
 def test_json_without_a_command_belongs_to_the_version(arguments, capsys):
     assert cli.main(arguments) == 2

@@ -344,10 +344,10 @@ def sample_of(rows: Any, most: int) -> Any:
     return rows[sample_numbers(rows.shape[0], most)] if rows.shape[0] > most else rows
 
 
-def joined(parts: Sequence[Any], run: Run) -> Any:
+def joined(parts: Sequence[Any], run: Run, dtype: Any = None) -> Any:
     """Return the concatenation of arrays, whose memory threads fill."""
     ends = np.cumsum([0, *map(len, parts)])
-    result = np.empty((ends[-1], *parts[0].shape[1:]), parts[0].dtype)
+    result = np.empty((ends[-1], *parts[0].shape[1:]), parts[0].dtype if dtype is None else dtype)
 
     def work(lo: int, part: Any) -> None:
         result[lo : lo + len(part)] = part

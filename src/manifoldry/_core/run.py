@@ -166,11 +166,11 @@ class Run:
             raise KeyboardInterrupt
         self.interrupted = self.stopped = True
 
-    def announce(self, what: str, n_bytes: int, instead: str = "") -> None:
-        """Announce the size of a large array before it is allocated; raise MemoryError if it is not available."""
+    def announce(self, what: str, n_bytes: int, instead: str = "", available: int | None = None) -> None:
+        """Announce the size of a large array; raise MemoryError if it is not ``available`` (asked for by default)."""
         self.memory[what] = max(self.memory.get(what, 0), int(n_bytes))
         text = f"{what}: {n_bytes / 1e6:,.0f} MB"
-        available = available_memory()
+        available = available_memory() if available is None else available
         if n_bytes > available:
             raise MemoryError(
                 f"{text} are needed and {available / 1e6:,.0f} MB are available" + (f"; {instead}." if instead else ".")

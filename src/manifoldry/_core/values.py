@@ -89,11 +89,13 @@ class NeighborGraph(OneLine):
         return cls(np.arange(0, n * k + 1, k, dtype=np.int64), indices.reshape(-1), distances.reshape(-1))
 
     @classmethod
-    def of_search(cls, indices: IntArray, lengths: FloatArray, k: int) -> NeighborGraph:
-        """Build the same from the arrays of n k entries of a search that cannot list what `__post_init__` looks for."""
+    def checked(
+        cls, indptr: IntArray, indices: IntArray, lengths: FloatArray, symmetric: bool = False
+    ) -> NeighborGraph:
+        """Build from arrays that cannot contain what `__post_init__` looks for, such as parts of another graph."""
         graph = cls.__new__(cls)
-        indptr = np.arange(0, len(indices) + 1, k, dtype=np.int64)
-        for name, value in {"indptr": indptr, "indices": indices, "lengths": lengths}.items():
+        values = {"indptr": indptr, "indices": indices, "lengths": lengths, "symmetric": symmetric}
+        for name, value in values.items():
             object.__setattr__(graph, name, value)
         return graph
 
@@ -150,12 +152,12 @@ class NeighborGraph(OneLine):
 
     def without_duplicates(self) -> NeighborGraph:
         """Return the graph without its pairs of length 0."""
-        return self.with_edges_where(self.lengths > 0)
+        return self if self.lengths.min(initial=np.inf) > 0 else self.with_edges_where(self.lengths > 0)
 
     def with_edges_where(self, keep: Array) -> NeighborGraph:
         """Return the graph with the pairs of the mask ``keep``, which must be symmetric for a symmetric graph."""
         indptr = np.concatenate([[0], np.cumsum(keep)])[self.indptr]
-        return NeighborGraph(indptr, self.indices[keep], self.lengths[keep], self.symmetric)
+        return NeighborGraph.checked(indptr, self.indices[keep], self.lengths[keep], self.symmetric)
 
     def subset(self, members: IntArray) -> NeighborGraph:
         """Return the graph among ``members`` (sorted indices), renumbered in their order."""

@@ -120,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for user errors: an unknown option, an unreadable file, data that a method does not accept. Ctrl-C gives 130 and a
     closed pipe (``manifoldry methods | head``) 141, without a message.
     """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # pipes on Windows are rarely UTF-8
     try:
         if COMPLETION_VARIABLE in os.environ and arguments is None:
             with suppress(Exception):  # an error would appear within the typed line

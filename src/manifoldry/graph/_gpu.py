@@ -76,7 +76,8 @@ class DeviceSearch:
         assert run.gpu is not None
         distances, indices = self._nearest(self.X, k, run, own=True, others=True)
         lengths = run.gpu.host(distances.astype(np.float32).reshape(-1))
-        return NeighborGraph.of_search(run.gpu.host(indices.reshape(-1)), lengths, k)
+        ends = np.arange(0, len(lengths) + 1, k, dtype=np.int64)
+        return NeighborGraph.checked(ends, run.gpu.host(indices.reshape(-1)), lengths)
 
     @cached_property
     def _on_cpu(self) -> Any:
@@ -170,7 +171,7 @@ class DeviceSearch:
         rows = gpu.host(order)
         distances, indices = self._on_cpu.nearest(Q[rows], k + others, run)
         if others:
-            indices, distances = without_self(indices, distances, rows)
+            indices, distances = without_self(indices, distances, rows, run)
         result[0][order], result[1][order] = xp.asarray(distances), xp.asarray(indices, dtype=np.int32)
         return result
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from manifoldry._core.arrays import joined
 from manifoldry._core.csgraph import breadth_first_order, connected_components, minimum_spanning_tree, row_range
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
@@ -26,6 +27,7 @@ MAX_GAP_RATIO = 3.0
 
 
 MIN_COMPILED_GRAPH = 20_000  # points of a graph from which compiled loops number its components
+MIN_COPIED_ENTRIES = 2**16  # entries of a graph that one task copies
 MIN_MERGED_ROWS = 4096  # rows of a graph that one task merges with their reverse
 
 
@@ -33,11 +35,12 @@ def symmetrize(graph: NeighborGraph, rule: str = "or", run: Run | None = None) -
     """Return the undirected graph of pairs listed by either end ("or") or both ("and"), rows sorted by index."""
     if graph.symmetric:
         return graph
-    one_way = graph.to_sparse().copy()
+    run = run or Run(0, 1)
     tiny = np.finfo(graph.lengths.dtype).tiny
     # Sparse algebra drops zeros, so the smallest normal number replaces length 0 meanwhile.
-    one_way.data = np.maximum(graph.lengths, tiny)
-    other_way = one_way.T.tocsr()
+    lengths = np.maximum(graph.lengths, tiny)
+    one_way = csr_array((lengths, graph.indices.astype(np.int32), graph.indptr), shape=(graph.n_points,) * 2)
+    other_way = _reversed(one_way, run)
 
     def merged(lo: int, hi: int) -> tuple[IntArray, IntArray, FloatArray]:
         own, reverse = row_range(one_way, lo, hi), row_range(other_way, lo, hi)
@@ -46,10 +49,42 @@ def symmetrize(graph: NeighborGraph, rule: str = "or", run: Run | None = None) -
         both.sort_indices()
         return np.diff(both.indptr), both.indices, np.where(both.data <= tiny, 0.0, both.data)
 
-    run = run or Run(0, 1)
     parts = run.map(merged, run.shares(graph.n_points, MIN_MERGED_ROWS) or [(0, 0)])
-    counts, indices, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return NeighborGraph(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), indices, lengths, symmetric=True)
+    counts, indices, lengths = (joined(arrays, run) for arrays in zip(*parts, strict=True))
+    indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return NeighborGraph.checked(indptr, indices, lengths, symmetric=True)
+
+
+def _reversed(one_way: csr_array, run: Run) -> csr_array:
+    """Return the transpose of a square csr_array."""
+    n = one_way.shape[0]
+    if n < MIN_COMPILED_GRAPH or one_way.nnz > np.iinfo(np.int32).max:
+        return csr_array(one_way.T.tocsr())
+    ends = one_way.indptr.astype(np.int64, copy=False)
+    start, lists, places = reversed_lists(ends, one_way.indices.astype(np.int32, copy=False), n, run)
+    data = np.empty_like(one_way.data)
+
+    def values(lo: int, hi: int) -> None:
+        data[lo:hi] = one_way.data[ends[lists[lo:hi]] + places[lo:hi]]
+
+    run.map(values, run.shares(len(data), MIN_COPIED_ENTRIES))
+    return csr_array((data, lists, start), shape=one_way.shape)
+
+
+def reversed_lists(ends: IntArray, members: IntArray, n_points: int, run: Run) -> tuple[IntArray, IntArray, IntArray]:
+    """Return where the lists of each point begin, the lists that contain it, in order, and its places there.
+
+    The list b is ``members[ends[b]:ends[b + 1]]``.
+    """
+    from manifoldry.graph._kernels.reversal import count_lists, reverse_lists
+
+    # Each thread looks at all members once, for the points that are its share.
+    shares = run.ranges(n_points, max(MIN_MERGED_ROWS, -(-n_points // run.n_jobs)))
+    degrees, (lists, places) = np.empty(n_points, dtype=np.int64), np.empty((2, len(members)), dtype=np.int32)
+    run.map(count_lists, [(members, degrees, lo, hi) for lo, hi in shares])
+    start = np.concatenate([[0], np.cumsum(degrees)])
+    run.map(reverse_lists, [(ends, members, start, lists, places, lo, hi) for lo, hi in shares])
+    return start, lists, places
 
 
 def components(graph: NeighborGraph) -> list[IntArray]:
@@ -94,8 +129,13 @@ def edge_spans(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
     return np.sqrt(squares)
 
 
-def closed_groups(graph: NeighborGraph) -> int:
+def closed_groups(graph: NeighborGraph, run: Run) -> int:
     """Return the number of strongly connected components that no edge leaves."""
+    back = _reversed(graph.to_sparse(), run)
+    # If all points reach one, there is one such component. The point that most others list is probably in it.
+    reached = breadth_first_order(back, int(np.argmax(np.diff(back.indptr))), return_predecessors=False)
+    if len(reached) == graph.n_points:
+        return 1
     count, label = connected_components(graph.to_sparse(), directed=True, connection="strong")
     leaves = label[graph.rows()] != label[graph.indices]
     return count - len(np.unique(label[graph.rows()[leaves]]))

@@ -136,7 +136,7 @@ class NeighborIndex:
         if run.gpu is not None and rule.radius is None and hasattr(self.engine, "graph"):
             return self.engine.graph(int(rule.n_neighbors), run)
         distances, indices = self.engine.nearest(X, int(rule.n_neighbors) + 1, run, own=True)
-        indices, distances = without_self(indices, distances, np.arange(self.n_points))
+        indices, distances = without_self(indices, distances, np.arange(self.n_points), run)
         if rule.radius is None:
             return NeighborGraph.from_rows(indices, distances)
         inside = distances <= rule.radius

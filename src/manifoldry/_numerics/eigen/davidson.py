@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,7 +75,10 @@ class Basis:
     def __init__(self, pencil: Pencil, start: Ritz, capacity: int) -> None:
         self.pencil = pencil
         self.norm = start.norm
-        self._v = np.empty((pencil.n, capacity), order="F")
+        self._n_known = pencil.known.shape[1]
+        self._spanned = np.empty((pencil.n, self._n_known + capacity), order="F")  # the known vectors, then V
+        by_rows(np.copyto, pencil.run, self._spanned[:, : self._n_known], pencil.known)
+        self._v = self._spanned[:, self._n_known :]
         self._hv = np.empty((pencil.n, capacity), order="F")
         self._projection = np.empty((0, 0))
         self._theta = np.empty(0)
@@ -96,15 +99,14 @@ class Basis:
     def add(self, block: FloatArray) -> None:
         """Append the part of a block that is orthogonal to the basis and to the known vectors."""
         run = self.pencil.run
-        new = orthonormal(block, run, self.pencil.known, self.vectors)
+        new = orthonormal(block, run, self._spanned[:, : self._n_known + self.size])
         image = self.pencil.apply(new)
         corner = inner(new, image, run)
         check.symmetric_form(corner, image, self.norm, self.pencil.eps)
-        side = inner(self.vectors, image, run)
+        side = inner(self.vectors, image, run) if self.size else np.empty((0, new.shape[1]))
         self._projection = np.block([[self._projection, side], [side.T, (corner + corner.T) / 2]])
         end = self.size + new.shape[1]
-        by_rows(np.copyto, run, self._v[:, self.size : end], new)
-        by_rows(np.copyto, run, self._hv[:, self.size : end], image)
+        by_rows(_copy_both, run, self._v[:, self.size : end], new, self._hv[:, self.size : end], image)
         self.size = end
 
     def ritz(self, width: int) -> tuple[Ritz, FloatArray]:
@@ -167,18 +169,34 @@ def rayleigh_ritz(pencil: Pencil, ritz: Ritz, *, settled: bool) -> Ritz:
     return replace(fresh.ritz(fresh.size)[0], settled=settled)
 
 
-def orthonormal(block: FloatArray, run: Run, *bases: FloatArray) -> FloatArray:
-    """Return orthonormal columns that span the part of ``block`` orthogonal to the bases, dependent ones at random."""
+def orthonormal(block: FloatArray, run: Run, base: FloatArray) -> FloatArray:
+    """Return orthonormal columns that span the part of ``block`` orthogonal to the base, dependent ones at random."""
     for _ in range(3):
-        sizes, scaled = lengths(block, run), np.empty(block.shape)
-        divide_rows(scaled, block, np.where(sizes > 0, sizes, 1.0), run)
-        for base in bases:
-            subtract_projection(scaled, base, run)
+        sums = reduce(np.add, by_rows(_products_and_squares, run, base, block))
+        sizes, scaled = np.sqrt(np.where(sums[-1] > 0, sums[-1], 1.0)), np.empty(block.shape)
+        subtract = partial(_scaled_rest, coefficients=sums[:-1] / sizes, sizes=sizes)
+        by_rows(subtract, run, scaled, block, base)
         block = thin_q(scaled, run)
-        overlap = max(float(np.abs(inner(base, block, run)).max(initial=0.0)) for base in bases)
-        if overlap < 1e-14:
+        if np.abs(inner(base, block, run)).max(initial=0.0) < 1e-14:
             break
     return block
+
+
+def _copy_both(target: FloatArray, source: FloatArray, other_target: FloatArray, other_source: FloatArray) -> None:
+    np.copyto(target, source)
+    np.copyto(other_target, other_source)
+
+
+def _products_and_squares(base: FloatArray, block: FloatArray) -> FloatArray:
+    """Return base' block, and below it the sums of squares of the block's columns."""
+    return np.concatenate([base.T @ block, np.square(block).sum(axis=0, keepdims=True)])
+
+
+def _scaled_rest(
+    out: FloatArray, block: FloatArray, base: FloatArray, coefficients: FloatArray, sizes: FloatArray
+) -> None:
+    """Write the block with scaled columns minus a combination of the base."""
+    np.subtract(block / sizes, base @ coefficients, out=out)
 
 
 # Threads share the rows of tall blocks; sums over rows are those of fixed ranges, added in order.
@@ -188,15 +206,16 @@ BLOCK_ROWS_PER_TASK = 8192
 
 def by_rows(work: Callable[..., T], run: Run, *arrays: FloatArray) -> list[T]:
     """Return ``work`` of each range of rows of the arrays."""
-    ranges = _row_ranges(len(arrays[0]), run)
+    ranges = _row_ranges(len(arrays[0]))
     if len(ranges) == 1:
         return [work(*arrays)]
     return run.map(lambda lo, hi: work(*(array[lo:hi] for array in arrays)), ranges, blas=True)
 
 
-def _row_ranges(n: int, run: Run) -> list[tuple[int, int]]:
+@lru_cache(maxsize=4)
+def _row_ranges(n: int) -> list[tuple[int, int]]:
     """Return fixed ranges of rows: one where two would cost more than they gain."""
-    return run.ranges(n, n if n < 2 * BLOCK_ROWS_PER_TASK else BLOCK_ROWS_PER_TASK)
+    return Run(0, 1).ranges(n, n if n < 2 * BLOCK_ROWS_PER_TASK else BLOCK_ROWS_PER_TASK)
 
 
 def inner(one: FloatArray, other: FloatArray, run: Run) -> FloatArray:
@@ -207,11 +226,6 @@ def inner(one: FloatArray, other: FloatArray, run: Run) -> FloatArray:
 def lengths(block: FloatArray, run: Run) -> FloatArray:
     """Return the lengths of the columns."""
     return np.sqrt(reduce(np.add, by_rows(lambda part: np.square(part).sum(axis=0), run, block)))
-
-
-def divide_rows(result: FloatArray, block: FloatArray, row: FloatArray, run: Run) -> None:
-    """Write the block divided by a row."""
-    by_rows(lambda out, part: np.divide(part, row, out=out), run, result, block)
 
 
 def subtract_projection(block: FloatArray, base: FloatArray, run: Run) -> None:
@@ -232,7 +246,7 @@ def thin_q(block: FloatArray, run: Run) -> FloatArray:
     def work(number: int, lo: int, hi: int) -> None:
         np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
 
-    ranges = _row_ranges(len(block), run)
+    ranges = _row_ranges(len(block))
     run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
     return result
 
@@ -364,7 +378,9 @@ def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
 
     more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
     random = np.random.Generator(np.random.Philox(key=1)).standard_normal((pencil.n, more))
-    return np.hstack([vectors, orthonormal(random, pencil.run, pencil.known, vectors)]) if more else vectors
+    return (
+        np.hstack([vectors, orthonormal(random, pencil.run, np.hstack([pencil.known, vectors]))]) if more else vectors
+    )
 
 
 def upper_bound(H: Any) -> float:

@@ -42,7 +42,9 @@ class Fronts:
         task_depth = min(max((n // MIN_TASK_POINTS).bit_length() - 1, 0), MAX_TASK_DEPTH)
         region_of_group, paths, depths, children = _bisected(groups, task_depth, run)
         leaf = region_of_group[label]
-        near = np.argsort(paths[leaf], kind="stable")  # points that are near in the graph become near in memory
+        places = np.unique(paths, return_inverse=True)[1]
+        places = places.astype(np.min_scalar_type(len(paths)))  # narrow numbers are sorted by counting
+        near = np.argsort(places[leaf], kind="stable")  # points that are near in the graph become near in memory
         leaf, graph = leaf[near], _renumbered(*graph, near, run)
         region = np.zeros(n, dtype=np.int32)
         order, listed = np.arange(n, dtype=np.int32), np.zeros(n, dtype=bool)
@@ -54,7 +56,7 @@ class Fronts:
         if ((last - first).astype(float) ** 3).sum() / 3 > max_operations:
             return None
         rank = _postorder(depths, children)
-        postorder = np.argsort(rank)
+        postorder = _inverse(rank)
         left = children[postorder]
         nodes = np.column_stack(
             [first[postorder], last[postorder], *(np.where(left < 0, -1, rank[left + s]) for s in (0, 1))]

@@ -74,7 +74,7 @@ class Pencil:
     def of(cls, A: Any, masses: Array | None, sign: float, known: Array | None, run: Run) -> Pencil:
         """Check and tidy the arguments of the public functions."""
         A, factor = (A.matrix, A.factor) if isinstance(A, GramMatrix) else (A, None)
-        A = _operand(A)
+        A = _operand(A, run)
         n = A.shape[0]
         pencil = cls(A, None if masses is None else _checked_masses(masses, n), sign, np.empty((n, 0)), run, factor)
         if known is None:
@@ -189,15 +189,18 @@ def column_space(X: FloatArray) -> FloatArray:
     return Q @ U[:, s > 1e-10]
 
 
-def _operand(A: Any) -> Any:
+def _operand(A: Any, run: Run) -> Any:
     """Return a square sparse, dense or matrix-free operand in a floating type; the argument is unchanged."""
     if not isinstance(A, LinearOperator):
-        A = sp.csr_array(A, dtype=np.float64) if sp.issparse(A) else np.asarray(A)
+        if sp.issparse(A):
+            A = A if isinstance(A, sp.csr_array) and A.dtype == np.float64 else sp.csr_array(A, dtype=np.float64)
+        else:
+            A = np.asarray(A)
         A = A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.shape[0] == 0:
         raise ValueError(f"A must be a square matrix with at least one row; got shape {A.shape}.")
     if sp.issparse(A):
-        if not np.isfinite(A.data).all():
+        if not all(run.map(lambda lo, hi: np.isfinite(A.data[lo:hi]).all(), run.shares(A.nnz, PRODUCT_ENTRIES))):
             raise ValueError("A must be finite; it has NaN or infinite entries.")
         A = A if A.has_sorted_indices else A.sorted_indices()  # some algorithms of scipy sort them in place
     if isinstance(A, np.ndarray) and not (A.flags.c_contiguous or A.flags.f_contiguous):

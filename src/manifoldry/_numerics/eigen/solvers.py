@@ -14,7 +14,7 @@ from scipy.sparse.linalg import splu
 from manifoldry._core.csgraph import breadth_first_order
 from manifoldry._core.memory import available_memory
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
-from manifoldry._core.values import IntArray
+from manifoldry._core.values import FloatArray, IntArray
 from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polynomial, rayleigh_ritz, thin_q
 from manifoldry._numerics.eigen.fronts import Factor, Fronts
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
@@ -53,6 +53,7 @@ TWO_LEVEL_FIRST_TOL = 1e-6
 FACTOR_OPERATIONS_PER_SECOND = 3e9
 """Speed for the w^3 operations of a sparse factor with a widest level of w points, as above."""
 MAX_FACTOR_HOURS = 1.0  # longest predicted factorization that is started by a method that cannot do without it
+RANDOM_ROWS = 16_384  # rows of a random block that a task draws
 MAX_SHIFTS = 3  # maximum number of factorizations, each with a shift nearer to the spectrum
 
 
@@ -60,7 +61,7 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     """Return the k lowest pairs by solvers tried in turn, each from the best block so far, and the last one's name."""
     min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
     width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
-    start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
+    start = np.concatenate(run.map(partial(_random_rows, width), run.ranges(pencil.n, RANDOM_ROWS)))
     if pencil.recalled.block is not None:
         near = pencil.recalled.block[:, :width]
         start[:, : near.shape[1]] = near
@@ -85,6 +86,11 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
         f"No eigenpairs with relative residuals below {tolerance.accept:.0e} were found by "
         f"{', '.join(tried)}; the best had {best.error(k):.1e}: raise tol to that, or ask for fewer pairs."
     )
+
+
+def _random_rows(width: int, lo: int, hi: int) -> FloatArray:
+    """Return normal numbers for the rows lo to hi, by a generator of their own."""
+    return np.random.Generator(np.random.Philox(key=lo)).standard_normal((hi - lo, width))
 
 
 def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple[str, Solver]]:
@@ -191,9 +197,9 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
         entries = pencil.A.nnz if pencil.factor is None else 2 * pencil.factor.nnz  # of the products of the others
         most = entries * (TWO_LEVEL_OPERATIONS if pencil.is_laplacian else POLYNOMIAL_OPERATIONS)
         fronts = Fronts.of(pencil.A, most, run, pencil.recalled.groups)
-        if fronts is None or fronts.operations > most or fronts.memory > available_memory() / 2:
+        if fronts is None or fronts.operations > most or fronts.memory > (available := available_memory()) / 2:
             return None
-        run.announce("matrix factor", fronts.memory)
+        run.announce("matrix factor", fronts.memory, available=available)
         return fronts
     choice, needed = "dense", 16 * pencil.n**2
     if pencil.sparse:

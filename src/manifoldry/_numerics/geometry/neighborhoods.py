@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
+from manifoldry._core.arrays import joined
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.graph._operations import reversed_lists
 from manifoldry.graph._sample import NeighborhoodData
 
 MAX_STACK_ENTRIES = 4_000_000  # most entries of a temporary array: about 30 MB
@@ -28,18 +30,28 @@ class Stack:
     members: IntArray
 
 
-def stacks(neighbors: NeighborGraph, width: int, *, with_center: bool) -> Iterator[Stack]:
-    """Group the lists of ``neighbors`` into stacks of equal length, each point first in its list if ``with_center``."""
-    degrees = neighbors.degrees
-    for degree in np.unique(degrees):
+def stacks(
+    neighbors: NeighborGraph, width: int, *, with_center: bool, points: IntArray | None = None
+) -> Iterator[Stack]:
+    """Group the lists of ``neighbors`` into stacks of equal length, each point first in its list if ``with_center``.
+
+    ``points`` are those whose lists are meant, in order, by default all.
+    """
+    points = np.arange(neighbors.n_points) if points is None else points
+    degrees = neighbors.degrees[points]
+    for degree in np.flatnonzero(np.bincount(degrees)):
         if degree == 0 and not with_center:
             continue
-        centers = np.flatnonzero(degrees == degree)
+        centers = points[degrees == degree]
         size = int(degree) + with_center
         step = max(1, MAX_STACKED // (size * max(size, width)))
         for lo in range(0, len(centers), step):
             chosen = centers[lo : lo + step]
-            members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
+            first = neighbors.indptr[chosen]
+            if chosen[-1] - chosen[0] == len(chosen) - 1:  # lists that follow each other are not copied
+                members = neighbors.indices[first[0] : first[-1] + degree].reshape(len(chosen), degree)
+            else:
+                members = neighbors.indices[first[:, None] + np.arange(degree)]
             yield Stack(chosen, np.column_stack([chosen, members]) if with_center else members)
 
 
@@ -121,25 +133,21 @@ def sum_outer(
         rows = np.concatenate([np.repeat(members, members.shape[1], axis=1).ravel() for members, _ in parts])
         columns = np.concatenate([np.tile(members, (1, members.shape[1])).ravel() for members, _ in parts])
         return coo_array((data, (rows, columns)), shape=(n_points, n_points)).tocsr()
-    from manifoldry._core.arrays import joined
-    from manifoldry._numerics.kernels.assembly import count_lists, reverse_lists, sum_rows
+    from manifoldry._numerics.kernels.assembly import sum_rows
 
     ends, origins = (_ends([array.shape for array in arrays]) for arrays in zip(*parts, strict=True))
-    members = np.concatenate([members.ravel() for members, _ in parts], dtype=np.int32, casting="same_kind")
-    values = np.concatenate([F.ravel() for _, F in parts])
-    # Each thread looks at all members once, for the points that are its share.
-    shares = run.ranges(n_points, max(MIN_SHARED_ROWS, -(-n_points // run.n_jobs)))
-    degrees, (block, place) = np.empty(n_points, dtype=np.int64), np.empty((2, len(members)), dtype=np.int32)
-    run.map(count_lists, [(members, degrees, lo, hi) for lo, hi in shares])
-    start = np.concatenate([[0], np.cumsum(degrees)])
-    run.map(reverse_lists, [(ends, members, start, block, place, lo, hi) for lo, hi in shares])
+    members = joined([members.ravel() for members, _ in parts], run, np.int32)
+    values = joined([F.ravel() for _, F in parts], run)
+    start, block, place = reversed_lists(ends, members, n_points, run)
     state = (ends, members, origins, values, start, block, place, complement)
     sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_SHARED_ROWS)])
     counts, indices, data = (joined(arrays, run) for arrays in zip(*sums, strict=True))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)  # scipy would copy the indices into the wider type of the two
-    return csr_array((data, indices, indptr), shape=(n_points, n_points))
+    total = csr_array((data, indices, indptr), shape=(n_points, n_points))
+    total.has_sorted_indices = True  # as they are, which scipy would look for
+    return total
 
 
 def _ends(shapes: list[tuple[int, ...]]) -> IntArray:

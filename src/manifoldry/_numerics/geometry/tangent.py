@@ -74,11 +74,11 @@ def _local_scores(sample: NeighborhoodData, stack: Stack, d: int) -> tuple[Float
 
 def local_variances(sample: NeighborhoodData, run: Run, *, most: int = 1000) -> FloatArray:
     """Return the mean share of a neighborhood's variance that 1, 2, ... local dimensions leave."""
-    chosen = np.sort(run.rng("local variances").permutation(sample.n_points)[:most])
+    n = sample.n_points
+    chosen = np.sort(run.rng("local variances").choice(n, min(n, most), replace=False, shuffle=False))
     shares = []
-    for stack in stacks(sample.neighbors, row_width(sample), with_center=True):
-        mask = np.isin(stack.centers, chosen)
-        values, _ = _local_scores(sample, Stack(stack.centers[mask], stack.members[mask]), 1)
+    for stack in stacks(sample.neighbors, row_width(sample), with_center=True, points=chosen):
+        values, _ = _local_scores(sample, stack, 1)
         total = values.sum(axis=1)
         shares.append(1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1))
     width = min(residual.shape[1] for residual in shares)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
+from manifoldry._core.arrays import joined
+from manifoldry._core.csgraph import row_range
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.geometry.neighborhoods import Stack, local_grams, row_width, stacks, sum_outer
+from manifoldry._numerics.geometry.neighborhoods import (
+    MIN_SHARED_ROWS,
+    Stack,
+    local_grams,
+    row_width,
+    stacks,
+    sum_outer,
+)
 from manifoldry.graph._sample import NeighborhoodData
 
 RATIO_TIE_TOL = 1e-9
@@ -154,18 +163,31 @@ def _modified(
     return results
 
 
-def misfit_map(W: csr_array) -> csr_array:
+def misfit_map(W: csr_array, run: Run) -> csr_array:
     """Return I - W: each point minus its reconstruction; zero for points without weights."""
-    reconstructed = (np.diff(W.indptr) > 0).astype(float)
-    return csr_array(diags_array(reconstructed) - W)
+    n = W.shape[0]
+
+    def rows(lo: int, hi: int) -> csr_array:
+        reconstructed = (np.diff(W.indptr[lo : hi + 1]) > 0).astype(float)
+        points = csr_array((reconstructed, np.arange(lo, hi), np.arange(hi - lo + 1)), shape=(hi - lo, n))
+        return points - row_range(W, lo, hi)
+
+    parts = run.map(rows, run.shares(n, MIN_SHARED_ROWS))
+    ends = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]), dtype=W.indptr.dtype)
+    entries = (joined([part.data for part in parts], run), joined([part.indices for part in parts], run), ends)
+    return csr_array(entries, shape=W.shape)
 
 
 def alignment(W: csr_array, run: Run) -> csr_array:
     """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points."""
-    counts, parts = np.diff(W.indptr), []
-    for count in np.unique(counts[counts > 0]):
+
+    def part(centers: IntArray) -> tuple[IntArray, FloatArray]:
+        entries = W.indptr[centers][:, None] + np.arange(counts[centers[0]])
+        misfit = np.concatenate([np.ones((len(centers), 1)), -W.data[entries]], axis=1)
+        return np.concatenate([centers[:, None], W.indices[entries]], axis=1), misfit[:, :, None]
+
+    counts, tasks = np.diff(W.indptr), []
+    for count in 1 + np.flatnonzero(np.bincount(counts)[1:]):
         centers = np.flatnonzero(counts == count)
-        entries = W.indptr[centers][:, None] + np.arange(count)
-        misfit = np.column_stack([np.ones(len(centers)), -W.data[entries]])
-        parts.append((np.column_stack([centers, W.indices[entries]]), misfit[:, :, None]))
-    return sum_outer(parts, W.shape[0], run)
+        tasks += [(centers[lo:hi],) for lo, hi in run.shares(len(centers), MIN_SHARED_ROWS)]
+    return sum_outer(run.map(part, tasks), W.shape[0], run)

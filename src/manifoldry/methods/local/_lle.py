@@ -87,12 +87,12 @@ class AlignmentMixin(GraphEmbedder):
         return aligned_eigenvectors(matrix, affinities, n_components, self.min_participation, run)
 
 
-def _reconstructible(sample: NeighborhoodData) -> tuple[NeighborhoodData, int]:
+def _reconstructible(sample: NeighborhoodData, run: Run) -> tuple[NeighborhoodData, int]:
     """Return the sample with the neighbor lists that reconstruct its points, and the number of closed groups of lists.
 
     Several closed groups of directed lists would collapse to points, and a duplicate would take all the weight.
     """
-    closed = closed_groups(sample.neighbors)
+    closed = closed_groups(sample.neighbors, run)
     lists = sample.neighbors if closed == 1 else sample.graph
     return replace(sample, neighbors=lists.without_duplicates()), closed
 
@@ -102,7 +102,7 @@ def _alignment_matrix(W: csr_array, graph: NeighborGraph, run: Run) -> Any:
     with run.stage("alignment"):
         M = alignment(W, run)
         held = holding_duplicates(M, graph)
-        return GramMatrix(M, misfit_map(W)) if held is M else held
+        return GramMatrix(M, misfit_map(W, run)) if held is M else held
 
 
 @estimator
@@ -130,7 +130,7 @@ class ReconstructionMixin(AlignmentMixin):
         """Return the matrix M of the error tr(Y'MY), by lists without duplicates."""
 
     def _align(self, sample: NeighborhoodData, n_components: int, run: Run) -> Embedding:
-        lists, closed = _reconstructible(sample)
+        lists, closed = _reconstructible(sample, run)
         M = self._misfit_matrix(lists, n_components, run)
         return embed_aligned(sample, self._aligned(sample, M, n_components, run), run, closed_groups=closed)
 

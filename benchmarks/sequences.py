@@ -1,6 +1,6 @@
 """Embeddings over time: how far shared rows move from map to map, with and without alignment; and rows that are added.
 
-    MANIFOLDRY_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/sequences.py
+    MANIFOLDRY_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/sequences.py [--only TSNE]
 
 ``split``: six data sets of 2,400 rows in 20 columns, a random 80 percent of 3,000 rows in six clusters; the rows move
 at random, and from the fourth set on one cluster splits in two. ``mnist``: six windows of 3,000 images in 50 principal
@@ -19,6 +19,8 @@ median move of fitted rows as a share of the map's width.
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
 import warnings
 from itertools import pairwise
@@ -28,11 +30,11 @@ from sklearn.neighbors import NearestNeighbors
 
 from manifoldry import PCA, TSNE, UMAP, AlignedEmbedding, datasets, metrics
 from manifoldry._numerics.procrustes import rigid_fit
-from tables import Table
+from tables import RESULTS, Table
 
 K = 15
 N_SETS, FIRST_SPLIT = 6, 3
-WEIGHTS = (0.03, 0.1, 0.3)
+METHODS = {"UMAP": (UMAP(n_jobs=1), (0.03, 0.1, 0.3)), "TSNE": (TSNE(n_jobs=1), (0.003, 0.01, 0.03))}
 
 
 def split_sequence(n: int) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
@@ -109,29 +111,33 @@ def peer(sets, relations):
 def ways():
     """Return functions of data sets and relations that return maps, by name."""
     table = {}
-    for name, method in (("UMAP", UMAP(n_jobs=1)), ("TSNE", TSNE(n_jobs=1))):
-        for weight in (0.0, *WEIGHTS):
+    for name, (method, weights) in METHODS.items():
+        for weight in (0.0, *weights):
             model = AlignedEmbedding(method, alignment_weight=weight)
             named = f"{name}, weight {weight:g}" if weight else f"{name}, separate fits"
             table[named] = lambda sets, relations, model=model: model.fit(sets, relations=relations).embeddings_
     return {**table, "umap-learn AlignedUMAP": peer}
 
 
-def measure_sequences() -> None:
+def measure_sequences(only: str) -> None:
     columns = {"data": "", "method": "", "shift": ".3f", "superimposed": ".3f", "trustworthiness": ".4f"}
     columns |= {"gap before": ".2f", "gap after": ".2f", "labels": ".3f", "CPU s": ".1f"}
     caption = (
         "Six data sets with shared rows: shift of shared rows from map to map, in radii of the maps, as they are and "
         "superimposed by Procrustes; mean trustworthiness; gap between the halves of the cluster that splits; labels."
     )
+    stored = RESULTS / "sequences.json"
+    kept = json.loads(stored.read_text())["rows"] if only and stored.exists() else []
     table = Table("sequences", caption, columns, ("umap-learn",))
+    measured = {way: method for way, method in ways().items() if way.startswith(only)}
+    table.put(row for row in kept if row["method"] in ways() and row["method"] not in measured)
     data = {"split": split_sequence(3000), "mnist": windows(3000)}
-    for method in ways().values():  # compiled here
+    for method in measured.values():  # compiled here
         tiny = split_sequence(120)
         method(tiny[0], relations_of(tiny[1]))
     for name, (sets, rows, labels) in data.items():
         relations = relations_of(rows)
-        for way, method in ways().items():
+        for way, method in measured.items():
             begun = time.process_time()
             maps = method(sets, relations)
             seconds = time.process_time() - begun
@@ -142,6 +148,8 @@ def measure_sequences() -> None:
             else:
                 cells["labels"] = np.mean([votes(Y, each) for Y, each in zip(maps, labels, strict=True)])
             table.add(data=name, method=way, trustworthiness=np.mean(trust), CPU_s=seconds, **cells)
+    order = list(ways())
+    table.put(sorted(table.rows, key=lambda row: (list(data).index(row["data"]), order.index(row["method"]))))
 
 
 def measure_updates() -> None:
@@ -157,7 +165,7 @@ def measure_updates() -> None:
     seen, unseen = np.flatnonzero(labels != 7), np.flatnonzero(labels == 7)[:k]
     rows = np.concatenate([seen[: n + m - k], unseen])
     X, labels = X[rows], labels[rows]
-    for name, method in (("UMAP", UMAP(n_jobs=1)), ("TSNE", TSNE(n_jobs=1))):
+    for name, (method, _) in METHODS.items():
         for way in ("transform", "update", "a new fit"):
             model = type(method)(**method.get_params()).fit(X[:n])
             before, begun = model.embedding_.copy(), time.process_time()
@@ -182,6 +190,10 @@ def measure_updates() -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="measure the methods whose names begin so, and keep the other rows")
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    measure_sequences()
-    measure_updates()
+    measure_sequences(arguments.only)
+    if not arguments.only:
+        measure_updates()

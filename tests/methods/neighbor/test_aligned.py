@@ -160,7 +160,7 @@ ERRORS = [
     (dict(estimator=UMAP(init="ipa")), "init of an aligned estimator must be one of"),
     (dict(estimator=UMAP(n_neighbors=0)), "n_neighbors must be"),
     (dict(estimator=UMAP(unique=True)), "unique=False"),
-    (dict(alignment_weight=-1.0), "alignment_weight must be a number between 0 and 1e"),
+    (dict(alignment_weight=-1.0), "alignment_weight must be a number between 0 and 1e.* or 'auto'"),
     (dict(window=0), "window must be an integer of at least 1"),
 ]
 
@@ -190,10 +190,18 @@ def test_bad_tables_are_errors_too():
         _ = model.embeddings_
 
 
+@pytest.mark.parametrize(("method", "weight"), [(METHODS[0], 0.1), (METHODS[1], 0.01)])
+def test_the_automatic_weight(method, weight):
+    pair, relation = [SETS[0][:60], SETS[0][10:70]], [{i: i - 10 for i in range(10, 60)}]
+    automatic = AlignedEmbedding(method).fit_transform(pair, relations=relation)
+    stated = AlignedEmbedding(method, alignment_weight=weight).fit_transform(pair, relations=relation)
+    np.testing.assert_array_equal(automatic[1], stated[1])
+
+
 def test_the_embedding_of_a_sequence_is_an_estimator():
     model = AlignedEmbedding(TSNE(perplexity=7), window=2)
     assert clone(model).get_params()["estimator__perplexity"] == 7
-    assert AlignedEmbedding().get_params() == {"alignment_weight": 0.1, "estimator": None, "window": 3}
+    assert AlignedEmbedding().get_params() == {"alignment_weight": "auto", "estimator": None, "window": 3}
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.1])

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -77,10 +77,11 @@ class AlignedEmbedding(BaseEstimator):
         default=None,
         kw_only=False,
     )
-    alignment_weight: Annotated[float, Range(0, 1e6)] = parameter(
+    alignment_weight: Annotated[float, Range(0, 1e6)] | Literal["auto"] = parameter(
         r"Weight :math:`\lambda` of the alignment. With 0 every data set is fitted by itself; with a very large weight "
-        "shared rows coincide.",
-        default=0.1,
+        'shared rows coincide. "auto" is 0.1 for UMAP and 0.01 for the others, which have weaker forces and wider '
+        "layouts.",
+        default="auto",
     )
     window: PositiveInt = parameter(
         "Number w of following data sets with which each one is aligned.",
@@ -188,7 +189,8 @@ class AlignedEmbedding(BaseEstimator):
         initial = problems[0].initial(start)
         descents = [problem.descent(initial[ids]) for problem, ids in zip(problems, identities, strict=True)]
         ordered = [ids[descent.order] for ids, descent in zip(identities, descents, strict=True)]
-        term = AlignmentTerm(ordered, self.alignment_weight, self.window)
+        weight = problems[0].alignment_weight if self.alignment_weight == "auto" else float(self.alignment_weight)
+        term = AlignmentTerm(ordered, weight, self.window)
         with run.stage("descent"):
             layout, trace = joined(descents, term).run(run)
         if problems[0].centered:

@@ -253,6 +253,7 @@ class NeighborEmbedding(UpdateMixin, Embedder):
             joint,
             otherwise="pca",
             centered=True,
+            alignment_weight=0.01,
             initial=lambda start: self._initial_std * start.places,
             descent=descent,
             embedding=lambda Y, trace, init: self._extended(listed, self._laid_out(divergence, Y, trace, init), run),

@@ -289,6 +289,7 @@ class UMAP(UpdateMixin, DeviceMixin, Embedder):
             fuzzy.weights,
             otherwise="spectral",
             centered=False,
+            alignment_weight=0.1,
             initial=lambda start: rounded_layout(start.places, stretched=True),
             descent=lambda Y: prepare_layout(Y, fuzzy.weights, parameters, run, density=fuzzy.goal),
             embedding=lambda Y, trace, init: self._embedding(fuzzy, parameters, Y, trace, init, run),

@@ -32,6 +32,8 @@ N_FREE_POSITIONS, FREE_MARGIN = 4096, 0.5
 class LayoutProblem:
     """One layout before its descent: affinities, its usual start, whether it is centered, and the steps of a fit.
 
+    ``alignment_weight`` is the usual weight in a sequence, at which trustworthiness hardly falls (benchmark sequences).
+
     ``initial`` scales a start, ``descent`` prepares the descent from an initial layout, and ``embedding`` returns the
     result of a layout, its trace and the name of its start.
     """
@@ -39,6 +41,7 @@ class LayoutProblem:
     weights: csr_array
     otherwise: str  # the start for init="auto"
     centered: bool
+    alignment_weight: float
     initial: Callable[[Start], FloatArray]
     descent: Callable[[FloatArray], Descent]
     embedding: Callable[[FloatArray, Trace, str], Embedding]

@@ -108,7 +108,7 @@ def _trust(X: Any, Y: FloatArray) -> float:
 
 
 def _charts(method: str, trust: FloatArray, moved: FloatArray) -> list[ReportChart]:
-    steps = np.arange(1, len(trust) + 1)
+    steps = np.arange(1.0, len(trust) + 1)
     return [
         ReportChart(
             "Trustworthiness of each step",

@@ -131,6 +131,16 @@ def test_the_selection_and_the_color_by_distance_follow_the_steps(page, report):
     np.testing.assert_allclose(moved[10:40], expected[10:40], rtol=1e-6)
 
 
+def test_names_are_those_of_the_groups_in_a_step(page):
+    names = "Report.panels[0].scatter.labels.entries.map(({ lines, row }) => [lines.join(' '), row])"
+    for t, expected in enumerate([{"old"}, {"old", "new"}, {"old", "new"}]):
+        page.evaluate(f"Report.steps.go({t})")
+        settled(page)
+        shown = page.evaluate(names)
+        assert {name for name, _ in shown} == expected
+        assert all(10 * t <= row < 10 * t + 40 for _, row in shown)
+
+
 def test_no_motion_for_people_who_prefer_none(chromium, report, tmp_path):
     report[1].save(tmp_path / "steps.html")
     pages = Pages(chromium)

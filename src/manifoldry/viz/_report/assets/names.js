@@ -35,12 +35,14 @@ class PointNames {
 
   /* Write the names over the rows that are shown. */
   write() {
-    const { mask, only } = this.page.state;
+    const { mask, only } = this.page.state, { steps } = this.page;
+    const here = steps && steps.present[steps.index];
     const columns = this.page.chosenColumns(this.key);
     this.page.panels.forEach((panel, k) => {
       const { points, dimension } = panel.panel;
       const { values, categories = [] } = columns[k] ?? {};
-      const codes = only && mask && values ? values.map((code, i) => (mask[i] ? code : 0)) : values ?? [];
+      const some = values && ((only && mask) || here);
+      const codes = some ? values.map((code, i) => ((!only || !mask || mask[i]) && (!here || here[i]) ? code : 0)) : values ?? [];
       const middles = scatterMiddles(points, dimension, codes, categories.length);
       panel.scatter.setLabels(categories.map((text, c) => ({ text, ...middles[c] })).filter(({ count }) => count));
     });

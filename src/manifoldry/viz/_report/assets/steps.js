@@ -92,6 +92,7 @@ class Steps {
     }
     this.page.panels[0].scatter.movePoints(this.now.points);
     this.page.applyColors();
+    if (share === 1) this.page.names.write(); // over the rows that this step has
     this.pending = share < 1 ? requestAnimationFrame((next) => this.move(next)) : 0;
   }
 

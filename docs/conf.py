@@ -87,7 +87,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "abort_on_example_error": True,
     "plot_gallery": os.environ.get("MANIFOLDRY_GALLERY", "1") != "0",
 }
 
@@ -128,7 +127,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     """Turn what only GitHub knows into what Sphinx knows, and link a method's page to its class and its examples."""
-    if not app.env.doc2path(docname).endswith(".md"):
+    if Path(app.env.doc2path(docname)).suffix != ".md":
         return
     text = GITHUB_MATH.sub(r"$\1$", source[0])
     text = OUTSIDE.sub(lambda found: _outside(docname, found), text)
@@ -136,7 +135,9 @@ def read_markdown(app: Sphinx, docname: str, source: list[str]) -> None:
     if folder in ("reference/methods", "reference/clusterings") and name != "index":
         title, rest = text.split("\n", 1)
         api = f"API: {{py:class}}`manifoldry.{name}`"
-        gallery = f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery\n```"
+        gallery = (
+            f"```{{eval-rst}}\n.. minigallery:: manifoldry.{name}\n   :add-heading: Gallery examples with {name}\n```"
+        )
         text = f"{title}\n\n{api}\n{rest}\n{gallery}\n"
     source[0] = text
 

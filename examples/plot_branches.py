@@ -49,7 +49,7 @@ for ax, (name, model) in zip(axes.ravel(), models.items(), strict=True):
 plt.show()
 
 # %%
-# PaCMAP and PHATE keep the tree in one piece, with C attached in the middle of the trunk.
+# PaCMAP and PHATE keep the tree nearly in one piece: C begins in the middle of the trunk.
 # UMAP cuts off C.
 # PCA keeps the longest directions, so C covers the end of the trunk.
 # Lengths and angles of branches mean little in all of them except PCA.

@@ -57,7 +57,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# Both methods separate the digits.
+# Most digits are separated in both pictures.
 # The report below is live: select points, change the colors, and see the same points in all panels.
 
 report

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
-table = json.loads((RESULTS / "large_fits.json").read_text(encoding="utf-8"))
+# The tables are in the source tree, above the folder of the examples.
+stored = Path("benchmarks", "results", "large_fits.json")
+folder = next(folder for folder in [Path.cwd(), *Path.cwd().parents] if (folder / stored).exists())
+table = json.loads((folder / stored).read_text(encoding="utf-8"))
 print(table["caption"])
 print(table["machine"], table["commit"], table["date"])
 

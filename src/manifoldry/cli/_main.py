@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH},
-    epilog="To get started: manifoldry demo",
+    epilog="To get started: manifoldry embed wine",
 )
 @click.option("--version", is_flag=True, help="Print the version and exit.")
 @click.option("--json", "as_json", is_flag=True, help="With --version: print what a bug report needs, as JSON.")

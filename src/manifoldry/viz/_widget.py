@@ -35,7 +35,7 @@ except ImportError:
     raise needs("anywidget", "The notebook widget", "notebook") from None
 
 WIDGET_STYLES = ("page.css", "parts.css", "widget.css")
-PAGE_SCRIPTS = ("charts.js", "toolbar.js", "page.js")  # scripts of the page around the panels
+PAGE_SCRIPTS = ("charts.js", "steps.js", "toolbar.js", "names.js", "page.js")  # of the page around the panels
 
 LABELS, RELIABILITY, GIVEN = "labels", "reliability", "color"
 """Names of the colors that are not columns of the data; the last is that of an array without a name."""
@@ -123,8 +123,8 @@ class EmbeddingWidget(anywidget.AnyWidget):
     --------
     >>> from manifoldry import PCA, datasets
     >>> roll = datasets.swiss_roll(300)
-    >>> widget = PCA().fit(roll.X).explore(roll.X, labels=roll.latent[:, 0])
-    >>> widget.selection = roll.X[:, 2] > 14.5
+    >>> widget = PCA().fit(roll.X).explore(roll.X, labels=roll.X[:, 1])
+    >>> widget.selection = roll.X[:, 2] > 0
     >>> widget.method = ["PCA", "Isomap"]
     """
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import diags_array, issparse
+from scipy.sparse import csr_array, diags_array, issparse
 
 from manifoldry._core import check
 from manifoldry._core.run import Run, blas_threads_for
 from manifoldry._core.values import Extension, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.eigen import largest, smallest
 from manifoldry._numerics.elbow import Suggestion, gap
-from manifoldry._numerics.geometry.affinity import Affinity, LaplacianKind, laplacian
+from manifoldry._numerics.geometry.affinity import Affinity, LaplacianKind, laplacian_of_parts
 from manifoldry._numerics.scaling import center_gram
 from manifoldry.graph._operations import components
 
@@ -105,7 +105,7 @@ def laplacian_eigenpairs(W: Any, count: int, kind: LaplacianKind, run: Run) -> S
     """Return the lowest eigenpairs, after the null vector, of a Laplacian of weights W of a connected graph."""
     # Those of the random walk come from L v = lambda D v.
     walk = kind == "random_walk"
-    L = laplacian(W) if walk else laplacian(W, kind)
+    L = laplacian_of_parts(csr_array(W), np.zeros(W.shape[0], dtype=np.int64), "unnormalized" if walk else kind)
     return smallest(L.matrix, count, B=L.degrees if walk else None, null=L.null, run=run)
 
 

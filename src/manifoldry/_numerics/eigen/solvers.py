@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,15 @@ from manifoldry._core.csgraph import breadth_first_order
 from manifoldry._core.memory import available_memory
 from manifoldry._core.run import Run, blas_threads_for, one_blas_thread
 from manifoldry._core.values import FloatArray, IntArray
-from manifoldry._numerics.eigen.davidson import Ritz, Tolerance, davidson, polynomial, rayleigh_ritz, thin_q
+from manifoldry._numerics.eigen.davidson import (
+    Ritz,
+    Tolerance,
+    davidson,
+    polynomial,
+    rayleigh_ritz,
+    subtract_projection,
+    thin_q,
+)
 from manifoldry._numerics.eigen.fronts import Factor, Fronts
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 from manifoldry._numerics.eigen.two_level import two_level
@@ -53,6 +62,7 @@ TWO_LEVEL_FIRST_TOL = 1e-6
 FACTOR_OPERATIONS_PER_SECOND = 3e9
 """Speed for the w^3 operations of a sparse factor with a widest level of w points, as above."""
 MAX_FACTOR_HOURS = 1.0  # longest predicted factorization that is started by a method that cannot do without it
+N_FIRST_SOLVES = 2  # of a random block; each takes half the time of a step
 RANDOM_ROWS = 16_384  # rows of a random block that a task draws
 MAX_SHIFTS = 3  # maximum number of factorizations, each with a shift nearer to the spectrum
 
@@ -132,6 +142,10 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
         if inverse is None:
             return None
         pencil.recalled.inverse = sigma, factor, inverse
+        if np.isinf(best.residuals).all():  # random vectors: first without most of what is far from the spectrum's end
+            for _ in range(N_FIRST_SOLVES):
+                subtract_projection(best.vectors, pencil.known, run)
+                best = replace(best, vectors=inverse(best.vectors))
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
         closer = float(best.values[0] - best.residuals[0]) - RELATIVE_SHIFT * best.norm
         if best.settled or best.values[k - 1] - closer > 0.5 * (best.values[k - 1] - sigma):

@@ -231,6 +231,11 @@ def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
     if kind not in get_args(LaplacianKind):
         raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}; got {kind!r}.")
     weights = _checked(W)
+    return laplacian_of_parts(weights, connected_components(weights, directed=False)[1], kind)
+
+
+def laplacian_of_parts(weights: csr_array, labels: IntArray, kind: LaplacianKind) -> Laplacian:
+    """Return the Laplacian of weights that need no check, whose connected components are known."""
     degrees = np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1)
     matrix = csr_array(diags_array(degrees) - weights)
     if kind != "unnormalized":
@@ -238,7 +243,6 @@ def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
         np.power(degrees, -0.5 if kind == "symmetric" else -1.0, out=scale, where=degrees > 0)
         rows = np.repeat(np.arange(len(degrees)), np.diff(matrix.indptr))
         matrix.data *= scale[rows] * scale[matrix.indices] if kind == "symmetric" else scale[rows]
-    labels = connected_components(weights, directed=False)[1]
     return Laplacian(matrix, degrees, labels, kind)
 
 

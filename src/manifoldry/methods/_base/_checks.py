@@ -41,6 +41,8 @@ MAX_CHECKED_POINTS = 2_000_000  # most points of a layout that are checked; of m
 MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
+COMPARED_OF_FEW, MAX_FEW = (100, 250), 5000
+"""The same for up to that many points, whose fits take milliseconds; more rows decide differences of 0.01 only."""
 COMPARED_ROWS = 32  # rows that one task compares
 N_COMPARED_ALONE = 25
 """The first number without principal components to compare with, where only chance has to be excluded."""
@@ -226,15 +228,17 @@ class LayoutCheck:
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
         in_data = self._distance_rows(points)
         layouts = [Y[points]] if components is None else [Y[points], components]
-        for n_compared in COMPARED if components is not None else (N_COMPARED_ALONE, *COMPARED):
-            rows = _Rows.of(in_data, layouts, k, min(len(points), n_compared), self.run)
+        few = len(Y) <= MAX_FEW
+        large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
+        numbers = COMPARED_OF_FEW if few else COMPARED
+        for n_compared in numbers if components is not None else (N_COMPARED_ALONE, *numbers):
+            rows = _Rows.of(in_data, layouts, k, min(len(points), n_compared), self.run, keep=large or not few)
             comparison = _compare(rows.trust, len(Y))
             if comparison.harmless or comparison.harmful:
                 break
-        large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
-        if large or n_compared > COMPARED[0]:  # much to keep until they are read, or to compute again
+        if large or n_compared > COMPARED_OF_FEW[-1]:  # much to keep until they are read, or to compute again
             return replace(comparison, n_compared=len(rows.in_data), figures=rows.figures())
-        later = partial(_figures, in_data, layouts, k, min(len(points), COMPARED[0]))
+        later = partial(_figures, in_data, layouts, k, min(len(points), max(n_compared, COMPARED[0])))
         return replace(comparison, n_compared=len(rows.in_data), figures=later)
 
     def _distance_rows(self, points: IntArray) -> DistanceRows:
@@ -321,15 +325,18 @@ class _Rows:
     trust: tuple[FloatArray, ...]
 
     @classmethod
-    def of(cls, in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int, run: Run) -> _Rows:
-        """Compare the first m points."""
+    def of(
+        cls, in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int, run: Run, *, keep: bool = True
+    ) -> _Rows:
+        """Compare the first m points; ``keep`` the distances for `figures`."""
         spaces = (in_data, *(distance_rows(Y) for Y in layouts))
 
         def block(lo: int, hi: int) -> tuple[list[FloatArray], list[FloatArray]]:
             distances = [distances_without_self(space, np.arange(lo, hi)) for space in spaces]
             neighbors = np.hstack([nearest(each, k) for each in distances[1:]])
             ranks = np.split(ranks_of(distances[0], neighbors), len(layouts), axis=1)
-            return distances, [nearness(distances[0].shape[1], part) for part in ranks]
+            kept = distances if keep else [each[:, :0].copy() for each in distances]
+            return kept, [nearness(distances[0].shape[1], part) for part in ranks]
 
         blocks = run.map(block, run.ranges(m, COMPARED_ROWS), blas=True)
         distances, trust = (

@@ -24,7 +24,7 @@ from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT, METRIC_TEXT, SEA
 MIN_AFFINITY = 1e-4  # affinities below count as 0, as in the authors' implementation
 MIN_PROBABILITY = 1e-7  # added to probabilities before their logarithm
 MAX_LOG_REACH = 300.0  # logarithm of the most bandwidths that neighbors are searched within: a small decay reaches all
-MIN_POTENTIAL = 1e-9  # potential distances below are rounding: logarithms of probabilities that have all mixed
+LEAST_POTENTIAL = 1e-9  # potential distances below are rounding: logarithms of probabilities that have all mixed
 MAX_TIME = 100  # steps of the walk among which the knee of the entropy is searched
 SKETCH_COLUMNS, SKETCH_POWER = 50, 8
 """Columns and power of the random sketch of the walk, whose rows are clustered into landmarks."""
@@ -270,7 +270,7 @@ def potential_distances(steps: FloatArray, t: int) -> FloatArray:
 
 def mixed(distances: FloatArray, t: int) -> dict[str, list[str]]:
     """Return advice if walks of t steps end at the same points wherever they begin."""
-    if distances.max() > MIN_POTENTIAL:
+    if distances.max() > LEAST_POTENTIAL:
         return {}
     return {"advice": [f"Walks of t = {t} steps end at the same points wherever they begin: choose a smaller t."]}
 

@@ -13,6 +13,7 @@ from manifoldry._core.values import Array, FloatArray, IntArray
 MAX_NAMES = 30  # names on one plot; with more classes, those of the largest are written
 LINE_WIDTH, MAX_LINES = 18, 3  # characters in a line and lines of a name; longer names are cut
 SMALLEST_FONT, LARGEST_FONT = 7.5, 13.0  # sizes of the names of small and large classes, in points
+FEW_NAMES = 12  # names that have space in the largest font; more are smaller
 HALO, MARGIN = 2.5, 2.0  # width of the white outline, and free space around a name, in points
 MEAN_SHIFT_STEPS = 10  # enough to come to rest within a few percent of the radius
 N_DIRECTIONS = 16  # directions in which a free position is searched
@@ -89,13 +90,14 @@ class MapLabels:
         middles = [central_point(group) for group in classes]
         self.anchors = np.array([group[i] for group, (i, _) in zip(classes, middles, strict=True)]).reshape(-1, 2)
         self.radii = np.array([radius for _, radius in middles])
+        largest_font = max(SMALLEST_FONT, LARGEST_FONT * min(1.0, (FEW_NAMES / max(len(shown), 1)) ** 0.5))
         shares = np.sqrt(counts[shown] / counts.max(initial=1))
         self.texts = [
             Text(
                 0.0,
                 0.0,
                 "\n".join(textwrap.wrap(names[code], LINE_WIDTH, max_lines=MAX_LINES, placeholder=" …")),
-                size=SMALLEST_FONT + (LARGEST_FONT - SMALLEST_FONT) * share,
+                size=SMALLEST_FONT + (largest_font - SMALLEST_FONT) * share,
                 ha="center",
                 va="center",
                 weight="bold",
@@ -107,7 +109,7 @@ class MapLabels:
         self.boxes = np.empty((0, 2, 2))
         artist = Artist()
         artist.set(zorder=ABOVE_CURVES, in_layout=False)
-        artist.draw = self.draw
+        artist.draw = self.draw  # type: ignore[method-assign]
         axes.add_artist(artist)
 
     def draw(self, renderer: Any) -> None:

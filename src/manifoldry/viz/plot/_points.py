@@ -248,7 +248,7 @@ def _detected_clusters(layout: DrawnLayout, components: tuple[int, ...]) -> Arra
     if clusters is None:
         raise ValueError("annotate=True needs clusters, and the layout has none: pass labels, or leave annotate out.")
     labels = np.full(len(points), None, dtype=object)
-    labels[finite] = np.where(clusters == "", None, clusters)
+    labels[finite] = [name or None for name in clusters.tolist()]
     return labels
 
 

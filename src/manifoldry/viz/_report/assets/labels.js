@@ -3,10 +3,11 @@
 
 const SCATTER_MOST_LABELS = 30;
 const SCATTER_LABEL_FONTS = [11, 17]; // CSS pixels for small and large groups
+const SCATTER_LABEL_FEW = 12; // names that have space in the largest font
 const SCATTER_LABEL_LINE = 18; // characters; a name has at most three lines
 const SCATTER_LABEL_MARGIN = 3; // CSS pixels around a name
 const SCATTER_LABEL_SIDES = 16; // directions in which a free position is searched
-const SCATTER_LABEL_ROWS = 20000; // rows of a group that decide about its middle: more change it by less than a pixel
+const SCATTER_LABEL_ROWS = 5000; // rows of a group that decide about its middle: more change it by 2 % of its radius
 const SCATTER_MEAN_SHIFTS = 10;
 
 class ScatterLabels {
@@ -14,7 +15,8 @@ class ScatterLabels {
   // their distances to the middle. The largest groups come first.
   constructor(entries) {
     const shown = [...entries].sort((a, b) => b.count - a.count).slice(0, SCATTER_MOST_LABELS);
-    const [least, most] = SCATTER_LABEL_FONTS;
+    const [least, widest] = SCATTER_LABEL_FONTS;
+    const most = Math.max(least, widest * Math.min(1, Math.sqrt(SCATTER_LABEL_FEW / shown.length)));
     const context = document.createElement("canvas").getContext("2d");
     this.entries = shown.map(({ text, row, count, radius }) => {
       const size = least + (most - least) * Math.sqrt(count / shown[0].count);
@@ -117,26 +119,29 @@ function scatterMiddles(points, dimension, codes, count) {
 function scatterMiddle(points, dimension, all) {
   const stride = Math.ceil(all.length / SCATTER_LABEL_ROWS);
   const rows = stride > 1 ? all.filter((_, k) => k % stride === 0) : all;
-  const axes = [...Array(dimension).keys()];
-  const away = (row, center) => Math.hypot(...axes.map((d) => points[row * dimension + d] - center[d]));
+  const distances = new Float64Array(rows.length);
+  const measure = (center) => rows.forEach((row, k) => {
+    let sum = 0;
+    for (let d = 0; d < dimension; d++) sum += (points[row * dimension + d] - center[d]) ** 2;
+    distances[k] = Math.sqrt(sum);
+  });
+  const nearest = (center) => {
+    measure(center);
+    return rows[distances.indexOf(distances.reduce((least, value) => Math.min(least, value), Infinity))];
+  };
   const median = (values) => {
     const sorted = Float64Array.from(values).sort();
     return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
   };
-  const nearest = (center) => {
-    let best = rows[0], least = Infinity;
-    for (const row of rows) {
-      const distance = away(row, center);
-      if (distance < least) [best, least] = [row, distance];
-    }
-    return best;
-  };
-  const place = (row) => axes.map((d) => points[row * dimension + d]);
-  let center = place(nearest(axes.map((d) => median(rows.map((row) => points[row * dimension + d])))));
-  const radius = median(rows.map((row) => away(row, center)));
+  const axes = [...Array(dimension).keys()];
+  const start = nearest(axes.map((d) => median(rows.map((row) => points[row * dimension + d]))));
+  let center = axes.map((d) => points[start * dimension + d]);
+  measure(center);
+  const radius = median(distances);
   for (let step = 0; step < SCATTER_MEAN_SHIFTS; step++) {
-    const near = rows.filter((row) => away(row, center) <= radius / 2);
+    const near = rows.filter((_, k) => distances[k] <= radius / 2);
     center = axes.map((d) => near.reduce((sum, row) => sum + points[row * dimension + d], 0) / near.length);
+    measure(center);
   }
   return { row: nearest(center), radius };
 }

@@ -85,7 +85,7 @@ class Steps {
   }
 
   move(time) {
-    const share = Math.min((time - this.began) / STEPS_MOVE, 1), eased = share * share * (3 - 2 * share);
+    const share = Math.min(Math.max((time - this.began) / STEPS_MOVE, 0), 1), eased = share * share * (3 - 2 * share);
     for (const kind of ["points", "shown"]) {
       const [from, to, now] = [this.from[kind], (kind === "points" ? this.points : this.present)[this.index], this.now[kind]];
       for (let i = 0; i < now.length; i++) now[i] = from[i] + eased * (to[i] - from[i]);

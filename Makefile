@@ -30,7 +30,7 @@ QUICK := \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-gpu lint types check lowest bench experiments heavy docs figures format clean
+.PHONY: help demo quick test test-gpu lint types check lowest release bench experiments heavy jupyter pages docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -62,8 +62,15 @@ test-gpu: .venv/gpu  ## tests of the loops of the GPU, on a GPU
 lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/_core/test_csgraph.py
 
-heavy: .venv/dev  ## tests marked heavy: large experiments
+release: .venv/dev  ## build wheel and sdist in dist/, and test them in new environments; ARGS: --full, --only build
+	$(BIN)/python .ci/release.py $(ARGS)
+
+heavy: .venv/jupyter  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
+
+jupyter: .venv/jupyter  ## the notebook widget in JupyterLab and a browser
+	@.ci/chromium
+	$(BIN)/pytest -m heavy tests/viz/widget/test_jupyterlab.py
 
 bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
@@ -71,18 +78,25 @@ bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_
 experiments: .venv/cli  ## what papers show, re-run and judged; DATA names the folder of real sets
 	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py --jobs $(JOBS) $(ARGS)
 
-docs: .venv/dev  ## pages of the methods, from their cards and docstrings
+pages: .venv/dev  ## pages of the methods, from their cards and docstrings; tables of the benchmarks
 	$(BIN)/python docs/build.py
 
-figures: .venv/dev  ## figures of the methods' pages
+docs: .venv/docs  ## the site in build/site, without a network: warnings and broken links are errors
+	$(BIN)/python docs/build.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/site
+	$(BIN)/python docs/links.py build/site
+
+figures: .venv/dev  ## figures of the methods' pages and of the tutorials, plots of the benchmarks
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/run_pages.py
+	$(BIN)/python docs/benchmark_plots.py
 
 format: .venv/dev  ## put the source into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the environment, the caches and what the demo drew
-	rm -rf .venv .venv-lowest demo build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
+	rm -rf .venv .venv-lowest demo build dist docs/gallery docs/reference/generated .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
 	find src tests benchmarks experiments docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment grows by extras: a stamp per extra, made anew when pyproject.toml changes.
@@ -95,6 +109,14 @@ clean:  ## remove the environment, the caches and what the demo drew
 .venv/dev: .venv/cli
 	$(PIP) install --editable ".[dev]"
 	$(PIP) install --no-deps "bertopic>=0.17"  # without sentence-transformers and its torch: the tests bring embeddings
+	@touch $@
+
+.venv/docs: .venv/cli
+	$(PIP) install --editable ".[docs]"
+	@touch $@
+
+.venv/jupyter: .venv/dev
+	$(PIP) install "jupyterlab>=4.2"
 	@touch $@
 
 .venv/gpu: .venv/dev

@@ -121,13 +121,13 @@ def layout(model, X: np.ndarray) -> np.ndarray:
     return np.asarray(getattr(fitted, "embedding_", fitted))
 
 
-def label_score(Y: np.ndarray, labels: np.ndarray, Q: np.ndarray | None = None, truth=None) -> float:
-    """Return the share of points whose 15 nearest (others) in the layout vote for their label."""
+def label_score(Y: np.ndarray, labels: np.ndarray, Q: np.ndarray | None = None, truth=None, k: int = 15) -> float:
+    """Return the share of points whose k nearest (others) in the layout vote for their label."""
     from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
     if Q is not None:
-        return float(KNeighborsClassifier(15).fit(Y, labels).score(Q, truth))
-    near = NearestNeighbors(n_neighbors=15).fit(Y).kneighbors(return_distance=False)
+        return float(KNeighborsClassifier(k).fit(Y, labels).score(Q, truth))
+    near = NearestNeighbors(n_neighbors=k).fit(Y).kneighbors(return_distance=False)
     votes = np.apply_along_axis(np.bincount, 1, labels[near].astype(int), minlength=int(labels.max()) + 1)
     return float((votes.argmax(axis=1) == labels).mean())
 

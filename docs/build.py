@@ -2,7 +2,7 @@
 
 Pages also include the tables that the benchmarks have stored.
 
-Run ``make docs``. A test compares the committed pages with what `pages` returns, so they cannot grow old.
+Run ``make pages``. A test compares the committed pages with what `pages` returns, so they cannot grow old.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sys
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ import manifoldry
 from manifoldry._core.docstrings import advice_text, bibliography, entries, sections
 from manifoldry._core.parameters import declared, describe
 from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
+from manifoldry.cli._commands.cite import LIBRARY
+from manifoldry.methods._base._synonyms import CONVERSIONS, absent, our_word
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, DEVELOPMENT = ROOT / "docs" / "reference", ROOT / "docs" / "development"
@@ -36,6 +37,8 @@ WHERE = re.compile(r"(<!-- chunked data -->).*?(<!-- chunked data end -->)", fla
 """Where a page includes what every method and clustering does with chunked data."""
 OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
 """Where a page includes the options of a command, by its name, or those by which all commands read data."""
+THEIRS = re.compile(r"(<!-- parameters: (\w+): ([\w ]+) -->).*?(<!-- parameters end -->)", flags=re.DOTALL)
+"""Where a page shows what the parameters of a class in another library are called here: our class, their parameters."""
 ADVICE = {
     "Keeps": "keeps",
     "Loses": "loses",
@@ -58,21 +61,54 @@ def pages() -> dict[Path, str]:
     cards, references = list_methods(), bibliography(bibtex)
     texts = {REFERENCE / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[REFERENCE / "methods" / "index.md"] = "\n".join(
-        ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
+        [
+            "# Methods",
+            "",
+            *overview(cards, ""),
+            "",
+            "The same table on the command line: `manifoldry methods`.",
+            "",
+            *_toctree(cards),
+        ]
     )
     texts[ROOT / "src" / "manifoldry" / "data" / "references.bib"] = bibtex
     clusters = list_clusterings()
     texts |= {REFERENCE / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
     texts[REFERENCE / "clusterings" / "index.md"] = "\n".join(
-        ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
+        ["# Clusterings", "", *overview(clusters, "", "clustering"), "", *_toctree(clusters)]
     )
     texts[DEVELOPMENT / "coverage.md"] = coverage_page()
+    texts[ROOT / "CITATION.cff"] = citation_file()
     texts[REFERENCE / "api.md"] = api_page()
+    texts[REFERENCE / "references.md"] = references_page(references)
     for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = path.read_text(encoding="utf-8")
-        if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
-            texts[path] = with_blocks(with_options(with_benchmarks(text)))
+        if any(marker.search(text) for marker in (BENCHMARK, OPTIONS, WHERE, THEIRS)):
+            texts[path] = with_synonyms(with_blocks(with_options(with_benchmarks(text))))
     return texts
+
+
+def _toctree(cards: Sequence[Card]) -> list[str]:
+    """Return the navigation to the pages of cards, in the order of the alphabet."""
+    return ["```{toctree}", ":hidden:", "", *sorted((card.name for card in cards), key=str.casefold), "```", ""]
+
+
+def citation_file() -> str:
+    """Return CITATION.cff: what ``manifoldry cite`` prints, in the format that GitHub and Zenodo read."""
+    lines = [
+        "cff-version: 1.2.0",
+        "message: If you use manifoldry, please cite it as below, and the papers that `manifoldry cite METHOD` lists.",
+        "type: software",
+        f"title: {json.dumps(LIBRARY['title'])}",
+        "authors:",
+        f"  - name: {LIBRARY['author']}",
+        f"version: {LIBRARY['version']}",
+        f'date-released: "{manifoldry.__released__}"',
+        f"repository-code: {LIBRARY['url']}",
+        f"license: {LIBRARY['license']}",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def api_page() -> str:
@@ -82,36 +118,48 @@ def api_page() -> str:
         "# API reference",
         "",
         "These names are stable. Everything else is private and may change: modules whose path has a component that "
-        "starts with an underscore, and attributes that start with one.",
+        "starts with an underscore, and attributes that start with one. On the site each name is a link to its page; "
+        "`help(manifoldry.UMAP)` shows the same text.",
         "",
     ]
     for path, module in {"manifoldry": manifoldry, **modules}.items():
+        names = sorted(module.__all__, key=str.casefold)
         lines += [f"## `{path}`", ""]
-        lines += [] if module is manifoldry else [markdown(sections(inspect.getdoc(module) or "")[""]), ""]
-        entries = [_api_entry(path, name, getattr(module, name)) for name in sorted(module.__all__, key=str.casefold)]
-        lines += [*entries, ""]
-    return "\n".join(lines)
+        if module is manifoldry:
+            groups = {"Methods": METHODS, "Clusterings": CLUSTERINGS}
+            for title, group in groups.items():
+                lines += [f"### {title}", "", *_autosummary(path, [name for name in names if name in group])]
+            names = [name for name in names if name not in METHODS and name not in CLUSTERINGS]
+            lines += ["### Functions and classes", ""]
+            lines += _autosummary(path, [name for name in names if name not in manifoldry._MODULES])
+            lines += ["### Modules", "", *(_module_entry(name) for name in names if name in manifoldry._MODULES), ""]
+        else:
+            shared = [name for name in names if name in manifoldry.__all__]
+            own = _autosummary(path, [name for name in names if name not in shared])
+            lines += [_first_paragraph(module), "", *own]
+            lines += [*(f"- `{name}`: the same as `manifoldry.{name}`" for name in shared), ""]
+    return "\n".join(lines).replace("\n\n\n", "\n\n")
 
 
-def _api_entry(path: str, name: str, value: Any) -> str:
-    """Return one public name of the API reference: signature, summary and parameters, or a link to its page."""
-    text = sections(inspect.getdoc(value) or "")
-    summary = markdown(" ".join(text[""].split("\n\n")[0].split()))
-    if inspect.ismodule(value):
-        return f"- [`{name}`](#{path}{name}): {summary}"
-    if name in METHODS or name in CLUSTERINGS:
-        return f"- {_linked(name)}: {summary}"
-    if path != "manifoldry" and name in manifoldry.__all__:
-        return f"- `{name}`: the same as `manifoldry.{name}`"
-    if not callable(value):
-        return f"- `{name}`: {type(value).__name__}"
-    plain = inspect.isclass(value) and issubclass(value, (Enum, BaseException))
-    signature = "" if plain else f"({', '.join(inspect.signature(value).parameters)})"
-    lines = [f"- `{name}{signature}`: {summary}"]
-    for names, kind, description in entries(text.get("Parameters", "")):
-        entry = f"  - {', '.join(f'`{parameter}`' for parameter in names)}{f' ({kind})' if kind else ''}"
-        lines.append(f"{entry}: {markdown(' '.join(description.split()))}" if description else entry)
-    return "\n".join(lines)
+def _autosummary(path: str, names: Sequence[str]) -> list[str]:
+    """Return the table of names of a module, of which Sphinx writes a page each."""
+    head = ["```{eval-rst}", f".. currentmodule:: {path}", "", ".. autosummary::", "   :toctree: generated/"]
+    return [*head, "   :nosignatures:", "", *(f"   {name}" for name in names), "```", ""]
+
+
+def _module_entry(name: str) -> str:
+    return f"- [`{name}`](#manifoldry{name}): {_first_paragraph(getattr(manifoldry, name))}"
+
+
+def _first_paragraph(value: Any) -> str:
+    """Return the first paragraph of a docstring as a line of Markdown."""
+    return markdown(" ".join(sections(inspect.getdoc(value) or "")[""].split("\n\n")[0].split()))
+
+
+def references_page(references: Mapping[str, dict[str, str]]) -> str:
+    """Return the page of all papers, by the keys that the source cites."""
+    lines = [f"- {citation(entry)} `{key}`" for key, entry in references.items()]
+    return "\n".join(["# References", "", "The papers, by the keys that the source cites.", "", *lines, ""])
 
 
 def coverage() -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
@@ -183,21 +231,49 @@ def with_benchmarks(text: str) -> str:
 
 
 def with_blocks(text: str) -> str:
-    """Return the text with the table of what a fit to chunked data takes account of, and what placing a row costs."""
-    lines = ["| method | a fit takes | placing a row, microseconds of a core |", "|---|---|---|"]
-    costs = _placing_costs()
+    """Return the text with the table of what a fit to chunked data uses: methods and clusterings by their rule."""
+    rules: dict[str, list[str]] = {}
     for folder, cards in (("methods", list_methods()), ("clusterings", list_clusterings())):
-        pages_of = f"../reference/{folder}"
-        lines += [f"| [{c.name}]({pages_of}/{c.name}.md) | {c.blocks} | {costs.get(c.name, '')} |" for c in cards]
+        for card in cards:
+            rules.setdefault(card.blocks, []).append(f"[{card.name}](../reference/{folder}/{card.name}.md)")
+    order = sorted(rules, key=lambda rule: (rule.startswith("no"), rule != "all rows", -_number(rule), rule))
+    lines = ["| a fit uses | methods |", "|---|---|", *(f"| {rule} | {', '.join(rules[rule])} |" for rule in order)]
     return WHERE.sub(lambda found: "\n".join([found[1], "", *lines, "", found[2]]), text)
 
 
-def _placing_costs() -> dict[str, str]:
-    """Return the microseconds of one core that placing a row takes, by method, as the benchmark has stored them."""
-    stored = ROOT / "benchmarks" / "results" / "transform_throughput.json"
-    rows = json.loads(stored.read_text(encoding="utf-8"))["rows"] if stored.exists() else []
-    costs = {row["method"]: row["µs per row"] for row in rows if "µs per row" in row}
-    return {name: f"{cost:,.0f}" if cost >= 10 else f"{cost:.2g}" for name, cost in costs.items()}
+def _number(text: str) -> int:
+    """Return the first number in a text, such as 5,000; 0 if there is none."""
+    found = re.search(r"\d[\d,]*", text)
+    return int(found[0].replace(",", "")) if found else 0
+
+
+def with_synonyms(text: str) -> str:
+    """Return the text with tables of what parameters of other libraries are called here, or why they do not exist."""
+
+    def table(marker: re.Match[str]) -> str:
+        ours = set(inspect.signature(getattr(manifoldry, marker[2])).parameters)
+        others = [name for name in marker[3].split() if name not in ours]
+        same = ", ".join(f"`{name}`" for name in marker[3].split() if name in ours)
+        answers: dict[str, list[str]] = {}
+        for name in others:
+            answers.setdefault(_here(marker[2], name, ours), []).append(f"`{name}`")
+        rows = [f"| {', '.join(names)} | {answer} |" for answer, names in answers.items()]
+        lines = [f"The same name: {same}.", "", *(["| there | here |", "|---|---|", *rows, ""] if rows else [])]
+        return "\n".join([marker[1], "", *lines, marker[4]])
+
+    return THEIRS.sub(table, text)
+
+
+def _here(estimator: str, name: str, names: Collection[str]) -> str:
+    """Return our name for a parameter of another library, or why there is none."""
+    reason = absent(estimator, name)
+    if reason is not None:
+        return f"none; {reason}"
+    ours = our_word(name, names)
+    if ours is None:
+        raise ValueError(f"{estimator}: nothing is known about {name!r}; add it to methods/_base/_synonyms.py")
+    conversion = CONVERSIONS.get((name, ours))
+    return f"`{ours}`" + (f", `{conversion}`" if conversion else "")
 
 
 def with_options(text: str) -> str:

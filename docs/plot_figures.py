@@ -33,7 +33,7 @@ def main() -> None:
     tsne, pca, isomap = TSNE().fit(X), PCA(n_components=8).fit(X), Isomap(n_components=8).fit(X)
 
     figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
-    plot.scatter(tsne, y, ax=axes[0])
+    plot.scatter(tsne, y, annotate=True, ax=axes[0])
     plot.reliability(X, tsne, ax=axes[1])
     plot.distortion(X, tsne, ax=axes[2])
     save(figure, "plot_points")

@@ -12,6 +12,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 PLACES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 )
 MISSING = (
     "No Chromium was found for the tests of pages: install your system's Chromium or Chrome package, or name one by "

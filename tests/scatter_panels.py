@@ -10,7 +10,7 @@ from PIL import Image
 import manifoldry
 
 ASSETS = Path(manifoldry.__file__).parent / "viz" / "_report" / "assets"
-ENGINE = ("camera", "rows", "look", "fallback", "painter", "picking", "overlay", "gestures", "scatter")
+ENGINE = ("camera", "rows", "look", "fallback", "painter", "picking", "labels", "overlay", "gestures", "scatter")
 """Files of the engine in the order in which a page needs them."""
 
 SCRIPT = """

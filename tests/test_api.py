@@ -71,7 +71,10 @@ def test_every_other_module_looks_private():
 
 def test_the_api_reference_lists_exactly_the_public_names():
     sections = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8").split("\n## ")[1:]
-    listed = {section.split("`")[1]: re.findall(r"^- \[?`?(\w+)", section, re.MULTILINE) for section in sections}
+    listed = {
+        section.split("`")[1]: re.findall(r"^(?:   |- `|- \[`)(\w+)(?:$|`)", section, re.MULTILINE)
+        for section in sections
+    }
     shown = {f"manifoldry.{name}": PUBLIC[path].__all__ for name, path in manifoldry._MODULES.items()}
     assert {path: sorted(names) for path, names in listed.items()} == {
         path: sorted(names) for path, names in {"manifoldry": manifoldry.__all__, **shown}.items()

@@ -1,18 +1,18 @@
 """What the documentation says is what the code does."""
 
 import ast
-import contextlib
 import doctest
 import importlib
 import importlib.util
 import inspect
-import io
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import manifoldry
 from helpers import in_new_process
@@ -158,7 +158,7 @@ def test_every_reference_is_read_whole():
 def test_pages_say_what_is_true_now():
     made = BUILD.pages()
     stale = [str(path) for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    assert stale == [], "run make docs"
+    assert stale == [], "run make pages"
     assert set((ROOT / "docs" / "reference" / "methods").glob("*.md")) <= set(made)
 
 
@@ -173,11 +173,33 @@ def test_what_the_sources_name_is_here():
     assert len(names) == len(set(names))
 
 
-def test_pages_include_every_table_that_a_benchmark_stores_and_no_other():
+def test_pages_include_only_tables_of_benchmarks():
+    """Stored tables that were not measured again before a release are kept, but not published."""
     named = {name for path in TEXTS for _, name, _ in BUILD.BENCHMARK.findall(path.read_text(encoding="utf-8"))}
     scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")]
-    assert named == {name for script in scripts for name in re.findall(r'Table\("(\w+)"', script)}
-    assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= named
+    declared = {name for script in scripts for name in re.findall(r'Table\("(\w+)"', script)}
+    assert named
+    assert named <= declared
+    assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= declared
+
+
+def test_the_check_of_a_built_site_finds_broken_links(tmp_path):
+    (tmp_path / "other.html").write_text('<h2 id="here">x</h2>', encoding="utf-8")
+    good = ["other.html#here", "other.html", "#top", "https://example.org/a?b=c#d", "mailto:a@example.org"]
+    bad = ["other.html#gone", "gone.html", "#gone", "http://example.org", "https://no host", "gone.png"]
+    lines = "".join(f'<a href="{link}">x</a>' for link in [*good, *bad])
+    (tmp_path / "index.html").write_text(f'<body id="top">{lines}</body>', encoding="utf-8")
+    found = list(_load(ROOT / "docs" / "links.py").broken(tmp_path))
+    assert [line.split(": ")[1] for line in found] == bad
+
+
+def test_plots_of_benchmarks_are_those_of_the_stored_tables():
+    plots = _load(ROOT / "docs" / "benchmark_plots.py")
+    drawn = {path.stem.removeprefix("benchmark_") for path in (ROOT / "docs" / "figures").glob("benchmark_*.png")}
+    assert drawn == set(plots.PLOTS)
+    for name in drawn:
+        with Image.open(ROOT / "docs" / "figures" / f"benchmark_{name}.png") as picture:
+            assert picture.text["Description"] == plots.digest(name), f"{name}: run make figures"
 
 
 CIRCUMSTANCES = {
@@ -212,19 +234,61 @@ def test_markdown_keeps_formulas():
     assert BUILD.markdown(text) == "A `word`, $`a_1 b`$.\n\n```math\nx = 1,\ny\n```\n\nEnd."
 
 
-def test_links_between_pages_lead_somewhere():
-    links = [(path, link) for path in TEXTS for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8"))]
-    assert [f"{path.name}: {link}" for path, link in links if not (path.parent / link).exists()] == []
+SITE = [*(ROOT / "docs").rglob("*.md")]
+BUILT = ("docs/gallery/index", "docs/reference/generated")
+"""What only a build of the site writes."""
 
 
-def test_the_python_of_the_readme_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            exec(compile(block, "README.md", "exec"), {})
-        assert "trustworthiness" in said.getvalue()
+def _prose(path):
+    """Return the text of a page without its blocks and pieces of code."""
+    text = re.sub(r"^(```+|:::+).*?^\1`*:*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", lambda code: re.sub(r"[\[\]()]", "_", code[0]), text)
+
+
+def _anchors(path):
+    """Return the anchors of the headings of a page, as GitHub and the site make them, and those set by hand."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#{1,4} (.+)$", text, flags=re.MULTILINE)
+    slugs = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    return {*slugs, *re.findall(r"^\(([\w-]+)\)=$", text, flags=re.MULTILINE)}
+
+
+def test_links_and_anchors_of_pages_lead_somewhere():
+    lost = []
+    for path in TEXTS:
+        for link in re.findall(r"\]\(([^)\s]+)\)", _prose(path)):
+            if re.match(r"https://|mailto:", link):
+                continue
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            built = str(target.relative_to(ROOT)).startswith(BUILT)
+            if not (target.exists() or built) or (anchor and target.suffix == ".md" and anchor not in _anchors(target)):
+                lost.append(f"{path.relative_to(ROOT)}: {link}")
+    assert lost == []
+
+
+def _toctree(path):
+    """Return the pages that the navigation of a page names, without suffix."""
+    blocks = re.findall(r"^```\{toctree\}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    names = [name for block in blocks for name in block.split() if not name.startswith(":")]
+    return [str((path.parent / name).resolve().relative_to(ROOT)) for name in names]
+
+
+def test_the_navigation_of_the_site_names_every_page_once():
+    named = Counter(name for path in SITE for name in _toctree(path))
+    pages = {str(path.relative_to(ROOT).with_suffix("")) for path in SITE} - {"docs/index"}
+    pages = {name for name in pages if not name.startswith(BUILT)} | {"docs/gallery/index"}
+    assert named == Counter(pages)
+
+
+def test_an_index_describes_every_page_of_its_navigation():
+    for path in SITE:
+        if path.name == "index.md" and path.parent.parent == ROOT / "docs":
+            linked = {
+                str((path.parent / link).resolve().relative_to(ROOT))
+                for link in re.findall(r"\]\(([^)#\s]+)\.md\)", path.read_text(encoding="utf-8"))
+            }
+            assert set(_toctree(path)) <= linked, path
 
 
 def test_the_readme_counts_the_methods():

@@ -85,8 +85,10 @@ if TYPE_CHECKING:
     from manifoldry.methods.local._lle import HessianEigenmaps as HessianEigenmaps
     from manifoldry.methods.local._lle import ModifiedLLE as ModifiedLLE
     from manifoldry.methods.local._lle import NonnegativeLLE as NonnegativeLLE
+    from manifoldry.methods.neighbor._aligned import AlignedEmbedding as AlignedEmbedding
     from manifoldry.methods.neighbor._pacmap import LocalMAP as LocalMAP
     from manifoldry.methods.neighbor._pacmap import PaCMAP as PaCMAP
+    from manifoldry.methods.neighbor._trimap import TriMap as TriMap
     from manifoldry.methods.neighbor._tsne import SNE as SNE
     from manifoldry.methods.neighbor._tsne import TSNE as TSNE
     from manifoldry.methods.neighbor._tsne import SymmetricSNE as SymmetricSNE
@@ -117,11 +119,13 @@ if TYPE_CHECKING:
     from manifoldry.viz import plot as plot
     from manifoldry.viz._report.build import build_report as build_report
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # the only place: pyproject.toml and CITATION.cff read it here
+__released__ = "2026-11-19"  # the day of this version, for citations
 
 _LOCATIONS = {
     **METHODS,
     **CLUSTERINGS,
+    "AlignedEmbedding": "manifoldry.methods.neighbor._aligned",
     "AutoEmbedding": "manifoldry.evaluation.selection._compare",
     "DisconnectedWarning": "manifoldry._core.warnings",
     "EmbeddingWarning": "manifoldry._core.warnings",

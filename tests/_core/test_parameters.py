@@ -134,7 +134,7 @@ def test_the_constructor_takes_names_and_knows_other_words():
     ("method", "word", "answer"),
     [
         ("Isomap", "neighbors_algorithm", "here it is 'search'"),
-        ("Isomap", "path_method", "shortest paths"),
+        ("Isomap", "path_method", "shortest-path"),
         ("Isomap", "p", "metric_params={'p': p}"),
         ("LLE", "method", "LLE, ModifiedLLE, HessianEigenmaps, LTSA"),
         ("LLE", "modified_tol", "eigensolvers"),
@@ -145,7 +145,7 @@ def test_the_constructor_takes_names_and_knows_other_words():
         ("MDS", "normalized_stress", "diagnostics_"),
         ("KernelPCA", "bandwidth", r"here it is 'gamma', gamma = 1 / \(2 \* bandwidth\*\*2\)"),
         ("KernelPCA", "alpha", "without a ridge"),
-        ("KernelPCA", "fit_inverse_transform", "way back"),
+        ("KernelPCA", "fit_inverse_transform", "no preparation"),
     ],
 )
 def test_the_words_of_scikit_learn_get_ours(method, word, answer):

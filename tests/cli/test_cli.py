@@ -1,5 +1,6 @@
 """The program: finding commands, what goes wrong, exit codes, what it writes where."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import warnings
 
 import click
+import numpy as np
 import pytest
 
 import manifoldry
@@ -95,7 +97,7 @@ def test_a_folder_that_cannot_be_made_gives_one_sentence_and_code_1(tmp_path, ca
 def test_a_missing_matplotlib_gives_one_sentence_and_code_1(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main(["demo", "--out", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.endswith("run pip install 'manifoldry[plot]'.\n")
+    assert capsys.readouterr().err.endswith('run pip install "manifoldry[plot]".\n')
 
 
 def test_the_demo_gets_its_options(monkeypatch, tmp_path):
@@ -182,6 +184,31 @@ def test_color_is_for_terminals_only_and_no_color_turns_it_off(command, monkeypa
 def test_the_module_runs_as_a_program_and_tells_its_version():
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"manifoldry {manifoldry.__version__}\n")
+
+
+def test_the_environment_is_json_with_what_a_bug_report_needs(capsys):
+    assert cli.main(["--version", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["manifoldry"] == manifoldry.__version__
+    assert found["versions"]["numpy"] == np.__version__
+    assert {"system", "cpu", "cores", "memory_bytes", "blas", "gpu", "compiled_code", "variables"} <= set(found)
+    assert 1 <= found["cores"]["usable"] <= found["cores"]["machine"]
+    assert any(library["user_api"] == "blas" for library in found["blas"])
+
+
+def test_names_that_the_encoding_of_a_pipe_lacks_are_escaped(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{1e4 * a:.1f},{b:.3f},{c:.3f},{d:.3f}" for a, b, c, d in rng.random((40, 4))]
+    (tmp_path / "units.csv").write_text("\n".join(["\u91cd\u3055,b,c,d", *rows]), encoding="utf-8")
+    done = run("diagnose", "units.csv", "--scale", "none", cwd=tmp_path, PYTHONIOENCODING="cp1252")
+    assert done.returncode == 0, done.stderr
+    assert r"\u91cd\u3055" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--json"], ["--json", "methods"]])
+def test_json_without_a_command_belongs_to_the_version(arguments, capsys):
+    assert cli.main(arguments) == 2
+    assert "--json goes after the command, or with --version." in capsys.readouterr().err
 
 
 def test_a_broken_file_gives_no_traceback_and_code_2(tmp_path):

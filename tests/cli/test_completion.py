@@ -97,7 +97,7 @@ def test_the_scripts_name_the_program_and_the_variable(shell, capsys):
     assert script.startswith("# ")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.skipif(sys.platform == "win32" or shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_with_the_script(tmp_path):
     """A real bash sources the script and asks it for a completion of a program called manifoldry."""
     program = tmp_path / "manifoldry"

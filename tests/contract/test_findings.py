@@ -147,7 +147,7 @@ def test_causes_come_before_consequences_and_remarks_last():
         certificate=loose,
     )
     (only,) = caught_in(model, CLOUD)
-    assert str(only.message) == 'Told: Of a step. (5 more findings in diagnostics_["advice"])'
+    assert str(only.message).startswith('Told: Of a step. (5 more findings in diagnostics_["advice"]) [see https://')
     said = model.diagnostics_["advice"]
     assert said == ("Of a step.", "Of the method.", "Of the graph.", loose.sentence, "A remark.", "Another.")
     assert problems(model) == said[:4]

@@ -1,5 +1,9 @@
 """Public names of the package as the first import of a process: no import cycle shows only in some order."""
 
+import os
+
+import pytest
+
 from helpers import in_new_process
 
 STATEMENTS = [
@@ -11,6 +15,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_name_can_be_the_first_import():
     """Each in a fork of a process that has loaded scikit-learn, which takes most of the time, and nothing of ours."""
     script = f"""

@@ -7,8 +7,9 @@ import pytest
 
 from manifoldry import LocalMAP, PaCMAP, datasets
 from manifoldry._core.run import Run
+from manifoldry._numerics.extension.near_pairs import near_pairs
 from manifoldry.methods.neighbor import _pacmap as pacmap
-from manifoldry.methods.neighbor._pacmap import PairDescent, Pairs, both_ways, mid_near_pairs, near_pairs
+from manifoldry.methods.neighbor._pacmap import PairDescent, Pairs, both_ways, mid_near_pairs
 
 
 def pairs_of(n, n_jobs=1):
@@ -50,7 +51,9 @@ def test_near_pairs_have_the_least_scaled_distances():
     scales = np.array([np.sort(row)[4:7].mean() for row in D])  # the first is the point itself
     scaled = D**2 / np.outer(scales, scales)
     expected = [sorted(neighbors[i], key=lambda j, i=i: scaled[i, j])[:6] for i in range(40)]
-    np.testing.assert_array_equal(near_pairs(neighbors, distances, 6), expected)
+    points, lengths = near_pairs(neighbors, distances, 6)
+    np.testing.assert_array_equal(points, expected)
+    np.testing.assert_allclose(lengths, np.take_along_axis(scaled, np.array(expected), 1), rtol=1e-12)
 
 
 def test_a_mid_near_point_is_the_second_of_six_random_ones(monkeypatch):
@@ -142,8 +145,6 @@ def test_the_weights_of_the_phases_are_those_of_the_paper():
     assert ends[0] == [[2, 1000, 1], [2, pytest.approx(0.01 * 1000 + 0.99 * 3), 1]]
     assert ends[1:] == [[[3, 3, 1]] * 2, [[1, 0, 1]] * 2]
     assert [phase.optimizer.first_step for phase in phases] == [0, 100, 200]
-    assert PaCMAP()._n_near(10_000) == 10
-    assert PaCMAP()._n_near(100_000) == 25
 
 
 def test_threads_do_not_change_the_result():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+import manifoldry
 from manifoldry import PHATE, datasets
 from manifoldry._core.run import Run
 from manifoldry.graph._search import NeighborRule
@@ -44,7 +45,7 @@ def test_coordinates_scale_the_potential_distances():
 def test_the_knee_is_where_two_lines_meet(monkeypatch):
     """Eigenvalues 1, and some near 0, leave the entropy at once; those near 1 keep it for long."""
     assert phate.line_error(np.arange(5), 3.0 + 2.0 * np.arange(5)) == pytest.approx(0, abs=1e-12)
-    assert phate.line_error(np.array([0, 1, 2]), np.array([0.0, 1.0, 0.0])) == pytest.approx(2 / 3)
+    assert phate.line_error(np.array([0, 1, 2]), np.array([0.0, 1.0, 0.0])) == pytest.approx(4 / 3)
     times = np.arange(1, 101)
     kinked = np.maximum(10.0 - 0.5 * times, 4.0)  # two lines that meet at t = 12
     monkeypatch.setattr(np, "sum", lambda *_, **__: -kinked)
@@ -99,3 +100,21 @@ def test_new_points_get_the_mean_by_their_affinities():
     expected = weights @ model.embedding_ / weights.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.transform(X[180:]), expected, rtol=1e-9)
     np.testing.assert_array_equal(model.transform(X[:3]), model.embedding_[:3])
+
+
+def test_too_few_landmarks_and_too_many_steps_are_reported():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.raises(ValueError, match="n_landmarks must be above n_components = 2; got 2"):
+        PHATE(n_landmarks=2).fit(X)
+    # The second eigenvalue of this walk is about 0.9, and 0.9^1000 is below the smallest difference of probabilities.
+    with pytest.warns(manifoldry.EmbeddingWarning, match="Walks of t = 1000 steps end at the same points"):
+        PHATE(t=1000).fit(X)
+
+
+def test_a_small_decay_reaches_all_points():
+    """Its affinities tend to exp(-1) for every pair."""
+    X = np.random.default_rng(1).normal(size=(40, 3))
+    graph, _ = phate.decaying_neighbors(X, NeighborRule(4).resolve(40), 1e-3, Run(0, 1))
+    K = phate.decaying_affinities(graph, 4, 1e-3).toarray()
+    np.testing.assert_allclose(K, by_definition(X, 4, 1e-3), rtol=1e-9)
+    np.testing.assert_allclose(K[~np.eye(40, dtype=bool)], np.exp(-1), rtol=0.01)  # 1e-3 times a logarithm of below 3

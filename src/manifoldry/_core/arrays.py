@@ -115,7 +115,7 @@ def as_frame(rows: Sequence[Mapping[str, Any]], index: str) -> Any:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
         raise ImportError(
-            "to_frame() needs pandas, which is not installed; the fields of the object hold the same values."
+            "to_frame() needs pandas, which is not installed: run pip install pandas, or read the fields of the object."
         ) from None
     return pandas.DataFrame(list(rows)).set_index(index)
 

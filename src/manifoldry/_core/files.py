@@ -95,5 +95,5 @@ def _move_new(part: Path, target: Path) -> None:
 
 def _sync(path: Path) -> None:
     """Flush a file to the disk, so that the moved name never refers to an empty file."""
-    with path.open("rb") as file:
+    with path.open("r+b") as file:  # Windows flushes files only that are open for writing
         os.fsync(file.fileno())

@@ -58,6 +58,7 @@ METHODS = _modules(
     "neighbor._tsne SNE SymmetricSNE TSNE",
     "neighbor._umap UMAP",
     "neighbor._pacmap PaCMAP LocalMAP",
+    "neighbor._trimap TriMap",
     "networks._parametric_umap ParametricTSNE ParametricUMAP",
 )
 """The module of each method, so that it is imported only when it is used."""

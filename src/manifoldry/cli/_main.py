@@ -13,12 +13,12 @@ from difflib import get_close_matches
 try:
     import click
 except ImportError:  # pragma: no cover
-    sys.exit("manifoldry: The command line needs click, which is not installed: run pip install 'manifoldry[cli]'.")
+    sys.exit('manifoldry: The command line needs click, which is not installed: run pip install "manifoldry[cli]".')
 
 from click.shell_completion import CompletionItem, shell_complete
 
 from manifoldry import __version__
-from manifoldry.cli._text import USER_ERRORS, as_options, bug_text, error_text, is_bug, warnings_as_notes
+from manifoldry.cli._text import USER_ERRORS, as_options, bug_text, error_text, is_bug, json_text, warnings_as_notes
 
 COMMANDS = {
     "embed": "Embed a file: write coordinates, a model for new rows, an HTML report and a record of the run.",
@@ -91,14 +91,26 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH},
-    epilog="To get started: manifoldry demo",
+    epilog="To get started: manifoldry embed wine",
 )
-@click.version_option(__version__, prog_name="manifoldry", message="%(prog)s %(version)s")
+@click.option("--version", is_flag=True, help="Print the version and exit.")
+@click.option("--json", "as_json", is_flag=True, help="With --version: print what a bug report needs, as JSON.")
 @click.pass_context
-def program(ctx: click.Context) -> None:
+def program(ctx: click.Context, version: bool, as_json: bool) -> None:
     """Manifold learning: from a file to coordinates, a model for new rows, and an HTML report."""
+    if as_json and not version:
+        raise click.UsageError("--json goes after the command, or with --version.", ctx)
+    if version:
+        click.echo(_environment() if as_json else f"manifoldry {__version__}")
+        ctx.exit()
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+def _environment() -> str:
+    from manifoldry.cli._environment import environment
+
+    return json_text(environment())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for user errors: an unknown option, an unreadable file, data that a method does not accept. Ctrl-C gives 130 and a
     closed pipe (``manifoldry methods | head``) 141, without a message.
     """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # pipes on Windows are rarely UTF-8
     try:
         if COMPLETION_VARIABLE in os.environ and arguments is None:
             with suppress(Exception):  # an error would appear within the typed line

@@ -75,6 +75,15 @@ def sample_rows(n: int, sample: int | None, random_state: Any) -> IntArray:
     return np.sort(Run(random_state).rng("quality rows").choice(n, size=sample, replace=False))
 
 
+def draw_triplets(n: int, rows: IntArray, per_row: int, rng: np.random.Generator) -> IntArray:
+    """Return for each row pairs (m, per_row, 2) of different points other than the row's point."""
+    first = rng.integers(n - 1, size=(len(rows), per_row))
+    second = rng.integers(n - 2, size=(len(rows), per_row))
+    second += second >= first
+    pairs = np.stack([first, second], axis=2)
+    return pairs + (pairs >= rows[:, None, None])
+
+
 def distance_rows(points: Any, metric: str = "euclidean", metric_params: dict[str, Any] | None = None) -> DistanceRows:
     """Return the function that gives rows of the distance matrix of ``points``, dense or sparse."""
     if metric == "precomputed":
@@ -159,7 +168,7 @@ def distances_to_listed(
     if mapped is not None:
         points, metric, metric_params = mapped(points), "euclidean", None
     if metric == "euclidean" and not issparse(points):
-        grain = max(1, BLOCK_DISTANCES // (columns.shape[1] * points.shape[1]))
+        grain = max(1, BLOCK_DISTANCES // max(1, columns.shape[1] * points.shape[1]))
 
         def block(lo: int, hi: int) -> FloatArray:
             difference = np.subtract(points[columns[lo:hi]], points[rows[lo:hi], None], dtype=np.float64)

@@ -85,7 +85,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
         return _sparse(indices, np.column_stack([np.zeros(n), graph.lengths.reshape(n, k)]), n)
 
     def transform(self, X: Any) -> csr_matrix:
-        """Return the graph from the rows of ``X`` to the fitted ones, shape (n_new, n_samples_fit_)."""
+        """Return the graph from the rows of ``X`` to the fitted ones, shape (n_new, n_samples)."""
         check_is_fitted(self, "n_samples_fit_")
         check_not_iterator(X, "X")
         rows = validate_data(self, on_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])

@@ -1,7 +1,6 @@
 """Saving and checkpoints: a killed run goes on and gives the same bytes; what does not belong together is refused."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -237,7 +236,7 @@ def test_a_killed_process_goes_on(X, tmp_path):
     while len(list(parts.glob("0*.npy"))) < 3:
         assert running.poll() is None
         time.sleep(0.005)
-    running.send_signal(signal.SIGKILL)
+    running.kill()
     running.wait()
     assert not (tmp_path / "out.csv").exists()
     subprocess.run(arguments, check=True)

@@ -14,6 +14,8 @@ from manifoldry import KNeighborsTransformer
 from manifoldry._numerics import repulsion
 from manifoldry.data._models import save_model
 from manifoldry.graph import _search as search
+
+pytest.importorskip("resource", reason="limits the memory of a process, as POSIX can")
 from model_attack import counted, outcomes
 
 CARDS = (*manifoldry.list_methods(), AUTO, *manifoldry.list_clusterings())

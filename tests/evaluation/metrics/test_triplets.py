@@ -7,7 +7,8 @@ from scipy.stats import kendalltau
 
 from helpers import distances_by_differences
 from manifoldry import metrics
-from manifoldry.evaluation._metrics._shepard import draw_triplets, triplet_sums
+from manifoldry.evaluation._metrics._shepard import triplet_sums
+from manifoldry.graph._pairwise import draw_triplets
 
 
 def folded(seed, n=40, d=4):

@@ -305,7 +305,7 @@ def test_what_cannot_be_drawn_gets_one_sentence(call, sentence):
 
 def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"run pip install 'manifoldry\[plot\]'"):
+    with pytest.raises(ImportError, match=r'run pip install "manifoldry\[plot\]"'):
         plot.scatter(ROLL.X)
 
 

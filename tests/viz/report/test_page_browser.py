@@ -49,7 +49,7 @@ def page(shared):
     page, problems = shared
     page.mouse.move(1, 1)
     page.evaluate("""() => {
-      Report.select(null); Report.mode("pan"); Report.colorBy("column:kind"); scrollTo(0, 0);
+      Report.select(null); Report.mode("pan"); Report.colorBy("column:kind"); Report.names.use(""); scrollTo(0, 0);
       for (const panel of Report.panels) { panel.toggle(false); panel.scatter.resetView(); }
       document.activeElement.blur();
     }""")

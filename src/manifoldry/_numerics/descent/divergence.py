@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, Trace
 from manifoldry._numerics.descent.initialization import best_scale
-from manifoldry._numerics.descent.optimizer import MIN_GAIN, Momentum, Phase, descend, local_order, renumbered
+from manifoldry._numerics.descent.optimizer import MIN_GAIN, Descent, Momentum, Phase, local_order, renumbered
 from manifoldry._numerics.geometry.neighbor_affinity import JointRows, host_matrix
 from manifoldry._numerics.repulsion import LayoutKernel, Repulsion, choose_repulsion
 from manifoldry._numerics.repulsion.fft import (
@@ -283,8 +283,10 @@ class ExaggerationPhase:
     tol: float = 0.0
     min_width: float = 0.0
 
-    def optimizing(self, divergence: Divergence, learning_rate: Any) -> Phase:
+    def optimizing(self, divergence: Divergence, learning_rate: Any, alone: bool = True) -> Phase:
         """Return the phase with its optimizer; the objective is the divergence without exaggeration.
+
+        If it is not ``alone``, another term moves the layout after every step, which then is not centered.
 
         The automatic learning rate is lower for points of high degree, which would overshoot. Elsewhere it is twice the
         usual n / exaggeration, which applies to a gradient without the factor 4.
@@ -300,10 +302,16 @@ class ExaggerationPhase:
             EXAGGERATED_MOMENTUM if exaggerated else MOMENTUM,
             "per_point" if exaggerated else "global",
             MAX_MOVE,
+            centered=alone,
         )
         tol = 0.0 if exaggerated else self.tol
         large = divergence.joint.shape[0] >= MIN_TEAM_POINTS
-        if large and isinstance(divergence, JointDivergence) and isinstance(divergence.repulsion, FFTRepulsion):
+        if (
+            alone
+            and large
+            and isinstance(divergence, JointDivergence)
+            and isinstance(divergence.repulsion, FFTRepulsion)
+        ):
             on_mesh = MeshMomentum(single, divergence, divergence.repulsion, self.exaggeration, self.min_width)
             return Phase(self.name, on_mesh, self.max_iter, tol, CHECK_EVERY, lambda _: on_mesh.collapsed, "divergence")
         collapsed = (lambda Y: bool(Y.std(axis=0).max() < self.min_width)) if self.min_width > 0 else None
@@ -354,6 +362,21 @@ def minimize_divergence(
         from manifoldry._numerics.gpu import joint_descent
 
         return joint_descent.minimize_divergence(divergence, start, phases, learning_rate, run, rescale)
+    with run.stage("descent"):
+        return prepare_divergence(divergence, start, phases, learning_rate, run, rescale=rescale).run(run)
+
+
+def prepare_divergence(
+    divergence: Divergence,
+    start: FloatArray,
+    phases: Sequence[ExaggerationPhase],
+    learning_rate: float | Literal["auto"],
+    run: Run,
+    *,
+    rescale: bool = False,
+    alone: bool = True,
+) -> Descent:
+    """Return the descent of `minimize_divergence` before its first step."""
     divergence = replace(divergence, joint=host_matrix(divergence.joint, run))
     order: IntArray = np.arange(len(start))
     ordered = divergence
@@ -362,12 +385,8 @@ def minimize_divergence(
         order = local_order(joint)
         rounded = csr_array((joint.data.astype(divergence.dtype), joint.indices, joint.indptr), shape=joint.shape)
         ordered = replace(divergence, joint=renumbered(rounded, order, run))
-    with run.stage("descent"):
-        moving: FloatArray = np.ascontiguousarray(start[order], dtype=np.float64)
-        if rescale:
-            moving *= best_scale(lambda scale: ordered.value(scale * moving))
-        steps = [phase.optimizing(ordered, learning_rate) for phase in phases if phase.max_iter > 0]
-        trace = descend(moving, steps, run)
-    layout = np.empty_like(moving)
-    layout[order] = moving
-    return layout, trace
+    moving: FloatArray = np.ascontiguousarray(start[order], dtype=np.float64)
+    if rescale:
+        moving *= best_scale(lambda scale: ordered.value(scale * moving))
+    steps = [each.optimizing(ordered, learning_rate, alone) for each in phases if each.max_iter > 0]
+    return Descent(order, moving, steps)

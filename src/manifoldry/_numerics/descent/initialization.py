@@ -177,6 +177,18 @@ def _rounded_layout(Y: Any, stretched: bool, xp: Any) -> Any:
     return INITIAL_WIDTH * (xp.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)
 
 
+def in_order(places: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return an initial layout sorted by its columns, each in rounded steps of its own, and the points in this order.
+
+    Points numbered in this order get the same random partners however the rows of the data are permuted.
+    """
+    spread = places.std(axis=0)
+    steps = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0)))) / INITIAL_STEPS
+    rounded = steps * np.round(places / steps)
+    order = np.lexsort(rounded.T[::-1])
+    return rounded[order], order
+
+
 def _is_graph(X: Any, pairwise: bool) -> bool:
     return isinstance(X, NeighborGraph) or (pairwise and issparse(X))
 

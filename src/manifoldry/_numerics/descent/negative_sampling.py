@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Trace
 from manifoldry._numerics.descent.initialization import best_scale
-from manifoldry._numerics.descent.optimizer import Phase, descend, renumbered
+from manifoldry._numerics.descent.optimizer import Descent, Phase, descend, renumbered
 from manifoldry.graph._operations import symmetrize
 
 if TYPE_CHECKING:
@@ -140,6 +140,13 @@ class NegativeSampling:
         )
         self.run.team(sweep, *self._rows, Y, np.empty_like(Y), *how, ROWS_PER_BLOCK)
 
+    def rates(self, step: int) -> FloatArray:
+        """Return the step size of an epoch for the objective times the number of points."""
+        return np.full((1, 1), self.parameters.learning_rate * (1.0 - step / self.parameters.n_epochs))
+
+    def include(self, moves: FloatArray, slopes: FloatArray) -> None:
+        """Include another term: without momentum there is nothing to do."""
+
     def objective(self, Y: FloatArray, n_blocks: int = N_OBJECTIVE_BLOCKS) -> float:
         """Return the objective per point, estimated at up to ``n_blocks`` blocks of points from a few partners."""
         (indptr, indices, rates), xp = self._rows, np if self._device is None else self._device.gpu.xp
@@ -194,7 +201,6 @@ def optimize_layout(
     start, so that rows moved together take equally long and permuted points give the same layout. With ``rescale`` the
     start first gets its best scale. ``density`` adds densMAP's term.
     """
-    edges: Any
     if run.gpu is not None and density is None:
         from manifoldry._numerics.gpu.umap_layout import DeviceRows
 
@@ -208,26 +214,36 @@ def optimize_layout(
             layout = run.gpu.xp.empty_like(positions)
             layout[edges.order] = positions
             return run.gpu.host(layout), trace
+    with run.stage("layout"):
+        return prepare_layout(start, weights, parameters, run, rescale=rescale, density=density).run(run)
+
+
+def prepare_layout(
+    start: FloatArray,
+    weights: csr_array,
+    parameters: LayoutParameters,
+    run: Run,
+    *,
+    rescale: bool = False,
+    density: DensityGoal | None = None,
+) -> Descent:
+    """Return the descent of `optimize_layout` before its first step."""
     strongest = weights.data.max()
     edges = weights.copy()
     edges.data[edges.data < strongest / max(1, parameters.n_epochs)] = 0
     edges.eliminate_zeros()
     samples = np.asarray(edges.sum(axis=1)).reshape(-1) / strongest
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
-    with run.stage("layout"):
-        edges = renumbered(edges, order, run)
-        edges.sort_indices()
-        positions = np.ascontiguousarray(start[order], dtype=np.float32)
-        optimizer = NegativeSampling(edges, parameters, run)
-        if rescale:
-            positions *= optimizer.best_scale(positions)
-        if density is not None and density.strength > 0:
-            goal = replace(density, log_radii=density.log_radii[order])
-            optimizer.density = DensityTerm(edges, parameters.a, parameters.b, goal, run)
-        trace = descend(positions, [Phase("layout", optimizer, parameters.n_epochs)], run)
-    layout = np.empty_like(positions)
-    layout[order] = positions
-    return layout, trace
+    edges = renumbered(edges, order, run)
+    edges.sort_indices()
+    positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
+    optimizer = NegativeSampling(edges, parameters, run)
+    if rescale:
+        positions *= optimizer.best_scale(positions)
+    if density is not None and density.strength > 0:
+        goal = replace(density, log_radii=density.log_radii[order])
+        optimizer.density = DensityTerm(edges, parameters.a, parameters.b, goal, run)
+    return Descent(order, positions, [Phase("layout", optimizer, parameters.n_epochs)])
 
 
 # densMAP's term: local radii of the layout that are correlated with those of the data.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.run import Run
-from manifoldry._core.values import FloatArray, IntArray, Stop, Trace
+from manifoldry._core.values import Array, FloatArray, IntArray, Stop, Trace
 
 MIN_GAIN = 0.01
 
@@ -122,6 +122,19 @@ class Momentum:
     max_move: float = np.inf
     velocity: FloatArray | None = None
     gains: FloatArray | None = None
+    centered: bool = True
+    slopes: FloatArray | float = 0.0
+
+    def rates(self, step: int) -> FloatArray:  # noqa: ARG002
+        """Return the step sizes of the last step for the objective times the number of points."""
+        gains = np.ones((1, 1)) if self.gains is None else self.gains
+        return self.learning_rate * gains / len(gains)
+
+    def include(self, moves: FloatArray, slopes: FloatArray) -> None:
+        """Include another term: its moves in the velocity, and its gradient in what is uphill."""
+        if self.velocity is not None:
+            self.velocity += moves
+        self.slopes = slopes / len(slopes)
 
     def state(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return velocity and gains, which change in place."""
@@ -131,7 +144,7 @@ class Momentum:
 
     def advance(self, Y: FloatArray, step: int, limit: int) -> int:  # noqa: ARG002
         gradient, (velocity, gains) = self.gradient(Y), self.state(Y)
-        ascent = velocity * gradient
+        ascent = velocity * (gradient + self.slopes)
         if self.restart == "per_point":
             velocity[ascent.sum(axis=1) > 0] *= 0.5
         elif ascent.sum() > 0:
@@ -139,8 +152,29 @@ class Momentum:
         np.maximum(np.where(ascent < 0, gains + 0.2, gains * 0.8), MIN_GAIN, out=gains)
         _accelerate(velocity, self.learning_rate * gains * gradient, self.momentum, self.max_move)
         Y += velocity
-        Y -= Y.mean(axis=0)
+        if self.centered:
+            Y -= Y.mean(axis=0)
         return 1
+
+
+@dataclass
+class Descent:
+    """An initial layout with its points in ``order``, and the phases that move it."""
+
+    order: IntArray
+    positions: Array
+    phases: list[Phase]
+
+    def run(self, run: Run) -> tuple[FloatArray, Trace]:
+        """Move the layout through the phases; return it in the order of the data, and the trace."""
+        trace = descend(self.positions, self.phases, run)
+        return self.layout(), trace
+
+    def layout(self) -> Array:
+        """Return the layout in the order of the data."""
+        layout = np.empty_like(self.positions)
+        layout[self.order] = self.positions
+        return layout
 
 
 # Points are renumbered so that neighbors are near in memory: a pass over all edges is bound by memory access.

@@ -6,19 +6,30 @@ from importlib.resources import files
 
 import click
 
-from manifoldry import __version__
+from manifoldry import __released__, __version__
 from manifoldry._core.docstrings import bibliography, bibtex_entries
 from manifoldry.cli._methods import find_card
 from manifoldry.cli._options import complete_methods, json_option
 from manifoldry.cli._text import json_text
 
-LIBRARY_ENTRY = f"""\
-@software{{manifoldry,
-  author  = {{{{The manifoldry developers}}}},
-  title   = {{manifoldry: manifold learning that keeps real distances, scores every embedding and takes new points}},
-  version = {{{__version__}}},
-  year    = {{2026}},
-}}"""
+LIBRARY = {
+    "author": "The manifoldry developers",
+    "title": "manifoldry: manifold learning and dimensionality reduction in Python",
+    "version": __version__,
+    "year": __released__[:4],
+    "url": "https://github.com/manifoldry/manifoldry",
+    "license": "BSD-3-Clause",
+}
+"""How to cite the library; CITATION.cff is made from this."""
+
+BRACED = ("author", "title")  # fields whose letters BibTeX must not change
+LIBRARY_ENTRY = "\n".join(
+    [
+        "@software{manifoldry,",
+        *(f"  {key} = {{{f'{{{text}}}' if key in BRACED else text}}}," for key, text in LIBRARY.items()),
+        "}",
+    ]
+)
 """The BibTeX entry of the library itself."""
 
 

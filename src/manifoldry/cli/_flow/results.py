@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from manifoldry import __version__
 from manifoldry._core.files import new_file
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray
+from manifoldry.cli._environment import versions
 from manifoldry.cli._flow.fitting import EmbedTask, Fitted
 from manifoldry.cli._flow.tables import MixedUnits, diagnose_table, recorded_units
 from manifoldry.cli._outputs import STANDARD_STREAM, Outputs
@@ -41,9 +40,6 @@ from manifoldry.viz._report.inputs import evaluation_rows
 
 RECORD_FORMAT = "manifoldry run record"
 RECORD_VERSION = 1  # raised when the meaning of a field changes; other versions are rejected
-
-RECORDED_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
-"""Packages whose versions can change the last bits of a fit."""
 
 NEEDED_FIELDS: Mapping[type, Sequence[str]] = {
     dict: ("source", "reading", "preparation", "parameters", "coordinates", "outputs", "versions"),
@@ -70,12 +66,6 @@ def new_record(command: Sequence[str]) -> dict[str, Any]:
         "versions": versions(),
         "platform": {"system": platform.platform(), "machine": platform.machine()},
     }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of this library, of Python and of the numerical packages."""
-    packages = {name: metadata.version(name) for name in RECORDED_PACKAGES}
-    return {"manifoldry": __version__, "python": platform.python_version(), **packages}
 
 
 def differences(record: Mapping[str, Any]) -> list[str]:

@@ -37,6 +37,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
         "LinearMap",
     ),
     "manifoldry._numerics.extension.local": ("LocalInverse", "LocalReconstruction"),
+    "manifoldry._numerics.extension.near_pairs": ("NearPairExtension",),
     "manifoldry._numerics.geometry.affinity": ("Bandwidths",),
     "manifoldry._numerics.geometry.dimension": ("IntrinsicDimension",),
     "manifoldry._numerics.patches.atlas": ("Atlas",),
@@ -67,7 +68,6 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.methods.linear._pca": ("RowMoments",),
     "manifoldry.methods.linear._probabilistic_pca": ("LatentGaussian",),
     "manifoldry.methods.linear._robust_pca": ("RobustProjection",),
-    "manifoldry.methods.neighbor._pacmap": ("PaCMAPExtension",),
     "manifoldry.methods.neighbor._umap": ("UMAPExtension",),
     "manifoldry.methods.networks._network": ("Network", "NetworkInverse", "NetworkMap"),
     "manifoldry.methods.spectral._phate": ("DiffusionMean",),
@@ -116,6 +116,7 @@ SKLEARN_CLASSES: dict[str, tuple[str, ...]] = {
 ESTIMATORS: dict[str, str] = {
     **METHODS,
     **CLUSTERINGS,
+    "AlignedEmbedding": "manifoldry.methods.neighbor._aligned",
     "AutoEmbedding": "manifoldry.evaluation.selection._compare",
     "KNeighborsTransformer": "manifoldry.methods._transformer",
 }

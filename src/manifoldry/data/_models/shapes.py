@@ -81,7 +81,7 @@ MAPS = {
     "BarnesHutPotential(n, q)": "layout: f8(n, 4); angle: positive(); kernel: LayoutKernel()",
     "DiffusionMean(d, q)": "index: NeighborIndex(n, d); targets: f(n, q); coordinates: f(n, q); decay: positive(); "
     "n_neighbors: int(_)",
-    "PaCMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q)",
+    "NearPairExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); scale: positive()",
     "UMAPExtension(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
     "FittedDistances(n, d)": "X: rows(n, d)?",
     "GramExtension(n, q)": "scaling: Scaling(n, q)",
@@ -185,6 +185,7 @@ PROJECTION = "n_features_in_: int(d)?; embedding_: f(n, q)?; components_: f(q, d
 ESTIMATORS = {
     **{f"{name}(d, q)": EMBEDDER for name in (*METHODS, "AutoEmbedding")},
     **{f"{name}(d)": CLUSTERER for name in CLUSTERINGS},
+    "AlignedEmbedding(d, q)": "models_: list(t) of model(d, q)?; identities_: list(t) of i(_)?",
     "IPA(d, q)": f"{EMBEDDER}; patches_: Atlas(c, d)?; _growth: PatchGrowth(c, d)?; _growth.rows: f(n, d)?",
     "PCA(d, q)": f"{PROJECTION}; explained_variance_: f(q)?; singular_values_: x(q)?",
     "IncrementalPCA(d, q)": f"{PROJECTION}; var_: f(d)?; explained_variance_: f(q)?; singular_values_: x(q)?",

@@ -59,7 +59,7 @@ def _reason(error: Exception) -> str:
 
 def needs(library: str, what: str, extra: str = "cli") -> ImportError:
     """Return the error for a missing library, with the command that installs it."""
-    return ImportError(f"{what} needs {library}, which is not installed: run pip install 'manifoldry[{extra}]'.")
+    return ImportError(f'{what} needs {library}, which is not installed: run pip install "manifoldry[{extra}]".')
 
 
 def check_bytes(needed: float, what: str, cure: str = "take fewer rows or columns") -> None:

@@ -14,7 +14,7 @@ from manifoldry._core.values import FloatArray, IntArray
 from manifoldry.evaluation._docs import SHARED_TEXTS, documented
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import symmetrize
-from manifoldry.graph._pairwise import as_pair, distances_to_listed, sample_rows
+from manifoldry.graph._pairwise import as_pair, distances_to_listed, draw_triplets, sample_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 N_SHEPARD_POINTS = 1000  # number of points whose pairs are drawn, as in `metrics.score`
@@ -155,15 +155,6 @@ def triplet_accuracy(
             "from each other, or n_triplets is too small; check X, or raise n_triplets."
         )
     return float(kept / decided)
-
-
-def draw_triplets(n: int, rows: IntArray, per_row: int, rng: np.random.Generator) -> IntArray:
-    """Return for each row pairs (m, per_row, 2) of different points other than the row's point."""
-    first = rng.integers(n - 1, size=(len(rows), per_row))
-    second = rng.integers(n - 2, size=(len(rows), per_row))
-    second += second >= first
-    pairs = np.stack([first, second], axis=2)
-    return pairs + (pairs >= rows[:, None, None])
 
 
 def triplet_sums(from_x: FloatArray, from_y: FloatArray, triplets: IntArray) -> FloatArray:

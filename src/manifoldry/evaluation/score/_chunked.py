@@ -20,7 +20,7 @@ from manifoldry.data._chunked import ChunkSample, as_chunked, chunked_data
 from manifoldry.data._chunked.local import ArrayChunks, LocalChunks
 from manifoldry.data._chunked.store import regrouped
 from manifoldry.evaluation._metrics._distortion import LocalDistortion, distortions_of
-from manifoldry.evaluation._metrics._shepard import draw_triplets, order_sums, pair_columns
+from manifoldry.evaluation._metrics._shepard import order_sums, pair_columns
 from manifoldry.evaluation._metrics._truth import Labeled, read_labels, silhouettes
 from manifoldry.evaluation.score._chunk_pass import (
     DATA,
@@ -44,7 +44,7 @@ from manifoldry.evaluation.score._statistics import (
     baseline_pca,
 )
 from manifoldry.evaluation.score._table import Score, ScoreOptions, checked_metrics, scored_size
-from manifoldry.graph._pairwise import distances_to_listed, sample_rows
+from manifoldry.graph._pairwise import distances_to_listed, draw_triplets, sample_rows
 
 N_DRAWN_ROWS, MAX_DRAWN_ENTRIES = 20_000, 2**24  # rows drawn, and entries (128 MB), for PCA
 WHOLE_METRICS = frozenset({"r_nx_auc", "geodesic_correlation", *TRUTH_METRICS})

@@ -28,7 +28,6 @@ from manifoldry.evaluation._metrics._shepard import (
     correlation,
     correlation_of_sums,
     correlation_sums,
-    draw_triplets,
     jackknife_error,
     pair_columns,
     triplet_sums,
@@ -39,6 +38,7 @@ from manifoldry.graph._pairwise import (
     chunk_rows,
     distance_rows,
     distances_without_self,
+    draw_triplets,
     nearest,
     sample_rows,
 )

@@ -122,12 +122,12 @@ PURPOSES: Mapping[str, Purpose] = {
         ),
         Purpose(
             "see clusters",
-            ("TSNE", "UMAP", "SymmetricSNE", "LaplacianEigenmaps", "DiffusionMaps", "Isomap"),
+            ("TSNE", "UMAP", "LocalMAP", "SymmetricSNE", "LaplacianEigenmaps", "DiffusionMaps", "Isomap"),
             (SEEN, HIT, KEPT, TRUST),
         ),
         Purpose(
             "order along a path",
-            ("Isomap", "PrincipalCurve", "LTSA", "DiffusionMaps", "LaplacianEigenmaps", "IPA"),
+            ("Isomap", "PrincipalCurve", "LTSA", "PHATE", "DiffusionMaps", "LaplacianEigenmaps", "PaCMAP", "IPA"),
             (LABEL_ORDER, ORDER, AREA),
             n_components=1,
         ),

@@ -83,9 +83,9 @@ class Clusterer(ClusterMixin, RunMixin):
         The objectives of all starts.
     trace_ : Trace
         The objective after every step of the start that was kept.
-    medoids_ : ndarray of shape (n_clusters_,)
+    medoids_ : ndarray of shape (n_clusters,)
         Indices of the medoids.
-    localized_ : ndarray of shape (n_clusters_,)
+    localized_ : ndarray of shape (n_clusters,)
         Whether each cluster is connected in the neighbor graph.
     n_nonlocalized_ : int
         Number of clusters that are not connected.

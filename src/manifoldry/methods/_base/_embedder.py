@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -74,6 +75,39 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     @abstractmethod
     def _map_rows(self, rows: Any) -> FloatArray:
         """Return the coordinates of validated rows."""
+
+    def explore(self, X: Any = None, labels: Any = None, color: Any = None) -> Any:
+        """Show the embedding in a notebook, as linked panels with a selection that Python can read and set.
+
+        Needs the extra ``notebook``.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix, optional
+            The rows of the fit, or others, which are embedded with ``transform``. Needed to color by reliability or by
+            a column, and to fit other methods.
+        labels : array-like of shape (n_samples,), optional
+            Classes or numbers of the rows, which color the points at first.
+        color : str or array-like of shape (n_samples,), optional
+            What else the points are colored by at first: "reliability", the name of a column of X, or an entry per row.
+
+        Returns
+        -------
+        EmbeddingWidget
+            Its attributes ``selection``, ``color`` and ``method`` can be read, set and observed.
+
+        Examples
+        --------
+        >>> from manifoldry import PCA, datasets
+        >>> roll = datasets.swiss_roll(300)
+        >>> widget = PCA().fit(roll.X).explore(roll.X)
+        >>> widget.selection = [5, 2]
+        >>> widget.selection
+        array([2, 5])
+        """
+        check_is_fitted(self, "embedding_")
+        # The layers above are not imported here, only loaded on request.
+        return import_module("manifoldry.viz._widget").EmbeddingWidget(self, X, labels, color)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension of the data, measured from distances to neighbors, and why.

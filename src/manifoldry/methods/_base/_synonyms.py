@@ -1,4 +1,4 @@
-"""Words of scikit-learn, umap-learn, openTSNE and others for parameters that have another name here."""
+"""Words of scikit-learn, umap-learn, openTSNE, scanpy and others for parameters that have another name here."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "metric": ("affinity", "dissimilarity"),
     "metric_params": ("metric_kwds", "p"),
     "target_metric": ("target_metric_kwds",),
-    "search": ("force_approximation_algorithm", "neighbors_algorithm"),
-    "n_epochs": ("epochs", "max_iter", "n_iter", "n_training_epochs"),
-    "max_iter": ("epochs", "n_epochs", "n_iter", "n_steps"),
+    "search": ("force_approximation_algorithm", "knn_kwargs", "neighbors_algorithm"),
+    "n_epochs": ("epochs", "max_iter", "maxiter", "n_iter", "n_training_epochs"),
+    "max_iter": ("epochs", "maxiter", "n_epochs", "n_iter", "n_steps"),
     "tol": ("eps", "gap", "min_grad_norm", "n_iter_without_progress"),
     "radius": ("disconnection_distance", "eps", "epsilon"),
     "callback": ("callbacks", "callbacks_every_iters"),
     "verbose": ("tqdm_kwds",),
     "n_jobs": ("num_threads",),
     "random_state": ("random_seed", "seed"),
-    "init": ("initialization",),
-    "learning_rate": ("learning_rate_init",),
+    "init": ("init_pos", "initialization"),
+    "dof": ("alpha", "df"),
     "weight": ("lam",),
     "weight_decay": ("alpha",),
+    "learning_rate": ("alpha", "learning_rate_init"),
+    "repulsion_strength": ("gamma",),
     "reg": ("regularization", "ridge"),
     "min_variance": ("reg_covar",),
     "gamma": ("bandwidth", "kernel_bandwidth", "sigma", "slope"),
@@ -52,26 +54,27 @@ CONVERSIONS = {
 _SOLVERS = "eigensolvers are chosen by the size of the problem"
 
 _REASONS: dict[str, tuple[str, ...]] = {
-    "the search suits the metric by itself": ("angular_rp_forest",),
+    "the search is chosen for the metric": ("angular_rp_forest",),
     _SOLVERS: ("arpack_options", "eigen_solver", "hessian_tol", "iterated_power", "modified_tol"),
-    "X is never written into": ("copy_X",),
+    "X is never modified": ("copy_X",),
     "the constant eigenvector is always left out; its eigenvalue is in spectrum_.dropped": ("drop_first",),
     "eigenpairs are computed to rounding and their residuals reported in spectrum_": ("eigen_tol",),
-    "momentum is set by the phase and restarts where it leads uphill": ("final_momentum", "initial_momentum"),
-    "inverse_transform is always there where a way back exists": ("fit_inverse_transform",),
+    "momentum depends on the phase and is reset when it leads uphill": ("final_momentum", "initial_momentum"),
+    "inverse_transform needs no preparation": ("fit_inverse_transform",),
     "the mesh of the FFT follows from accuracy": ("ints_in_interval", "min_num_intervals", "n_interpolation_points"),
     "pass a function as kernel": ("kernel_params",),
-    "memory is bounded by itself and reported in diagnostics_": ("low_memory",),
-    "a step is bounded by itself": ("max_grad_norm", "max_step_norm"),
+    "memory use is bounded automatically and reported in diagnostics_": ("low_memory",),
+    "the step length is limited automatically": ("max_grad_norm", "max_step_norm"),
     "MDS is metric, NonmetricMDS is not": ("metric_mds",),
     "stress_ is the stress; diagnostics_ has the normalized one and Kruskal's stress_1": ("normalized_stress",),
     "the log radii of UMAP(densmap=True) are in rad_orig_ and rad_emb_": ("output_dens",),
-    "layouts are Euclidean": ("output_metric",),
-    "shortest paths are found by the way that suits the size of the graph": ("path_method",),
+    "layouts are Euclidean": ("output_metric", "output_metric_kwds"),
+    "the shortest-path algorithm is chosen by the size of the graph": ("path_method",),
     "pass the graph itself as X, sparse with metric='precomputed', or a NeighborGraph": ("precomputed_knn",),
     "components that the data do not have are columns of zeros": ("remove_zero_eig",),
-    "neighbors of new points are searched for as those of the fit were": ("transform_queue_size",),
+    "neighbors of new points are searched in the same way as in the fit": ("transform_queue_size",),
     "random_state seeds transform too": ("transform_seed",),
+    "the graph alone is affinity_matrix_ after a fit": ("transform_mode",),
     "lengths belong to the graph: fit neighborhood_graph(X, edge_lengths=...)": ("edge_lengths",),
 }
 NOT_NEEDED = {word: why for why, words in _REASONS.items() for word in words}
@@ -102,9 +105,14 @@ def our_word(name: str, names: Collection[str]) -> str | None:
     return next((ours for ours, theirs in SYNONYMS.items() if name in theirs and ours in names), None)
 
 
+def absent(estimator: str, name: str) -> str | None:
+    """Return why an estimator has no parameter of this name of another library, None if it has one or is unknown."""
+    return {**NOT_NEEDED, **NOT_NEEDED_BY.get(estimator, {})}.get(name)
+
+
 def unknown_parameter(estimator: str, name: str, names: Collection[str]) -> str:
     """Return the error message for an unknown parameter: our word for it, the closest one, or all of them."""
-    why = {**NOT_NEEDED, **NOT_NEEDED_BY.get(estimator, {})}.get(name)
+    why = absent(estimator, name)
     if why is not None:
         return f"{estimator} has no parameter {name!r}: {why}."
     ours = our_word(name, names)

@@ -170,7 +170,7 @@ class LDLC(AlternatingClusterer):
     labels_ : ndarray of shape (n_samples,)
         The cluster of each point. ``predict`` returns the same if ``trace_.stop`` is ``CONVERGED`` with ``tol=0``
         and no points were split off or joined to another cluster (``diagnostics_["joined"]``).
-    medoids_ : ndarray of shape (n_clusters_,)
+    medoids_ : ndarray of shape (n_clusters,)
         Indices of the medoids, unless ``rho`` is 0. A medoid may belong to another cluster, if none of the members
         is better.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_, objective_, objectives_

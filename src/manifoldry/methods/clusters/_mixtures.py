@@ -36,9 +36,9 @@ class MixtureClusterer(Clusterer):
     ----------
     labels_ : ndarray of shape (n_samples,)
         The most probable component of each point; ``predict`` returns the same.
-    weights_ : ndarray of shape (n_clusters_,)
+    weights_ : ndarray of shape (n_clusters,)
         Mixing proportions :math:`\pi_\ell`.
-    means_ : ndarray of shape (n_clusters_, n_features)
+    means_ : ndarray of shape (n_clusters, n_features)
         Means :math:`\mu_\ell`.
     subspaces_ : AffineSubspaces
         The subspaces of the model: means, bases of the spans of the factors, variances along them with the noise.
@@ -79,7 +79,7 @@ class MixtureClusterer(Clusterer):
     log_likelihood_: float = fitted()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the posterior probability of each component given each point, shape (n, n_clusters_).
+        """Return the posterior probability of each component given each point, shape (n, n_clusters).
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class MPPCA(MixtureClusterer):
     Attributes
     ----------
     labels_
-    noise_variances_ : ndarray of shape (n_clusters_,)
+    noise_variances_ : ndarray of shape (n_clusters,)
         Variances :math:`\sigma_\ell^2`.
     n_clusters_, weights_, means_, subspaces_, log_likelihood_, objective_, objectives_, trace_
     reconstruction_errors_, reconstruction_error_, localized_, n_nonlocalized_, graph_, diagnostics_
@@ -245,7 +245,7 @@ class MFA(MixtureClusterer):
 
     Attributes
     ----------
-    noise_variances_ : ndarray of shape (n_features,) or (n_clusters_, n_features)
+    noise_variances_ : ndarray of shape (n_features,) or (n_clusters, n_features)
         The diagonal of :math:`\Psi`, or those of the components.
     labels_, n_clusters_, weights_, means_, subspaces_, log_likelihood_, objective_, objectives_, trace_
     reconstruction_errors_, reconstruction_error_, localized_, n_nonlocalized_, graph_, diagnostics_

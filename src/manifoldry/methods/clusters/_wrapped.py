@@ -111,7 +111,7 @@ class AffinityPropagation(Clusterer):
     ----------
     labels_ : ndarray of shape (n_samples,)
         The cluster of each point; ``predict`` returns the same.
-    medoids_ : ndarray of shape (n_clusters_,)
+    medoids_ : ndarray of shape (n_clusters,)
         Indices of the exemplars.
     objective_, objectives_
         Minus the objective above.

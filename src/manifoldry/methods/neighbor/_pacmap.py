@@ -11,33 +11,32 @@ from scipy.sparse import csr_array
 from manifoldry._core.parameters import Described, NonNegative, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, Embedding, FloatArray, IntArray
-from manifoldry._numerics.descent.initialization import check_init
+from manifoldry._core.values import Embedding, FloatArray, IntArray
+from manifoldry._numerics.descent.initialization import check_init, in_order
 from manifoldry._numerics.descent.optimizer import Phase, descend
+from manifoldry._numerics.extension.near_pairs import N_EXTRA, NearPairExtension, near_pairs
 from manifoldry._numerics.patches.start import find_start
 from manifoldry.graph._operations import list_neighbors
 from manifoldry.graph._pairwise import distances_to_listed
-from manifoldry.graph._search import NeighborIndex, NeighborRule
+from manifoldry.graph._search import NeighborRule
 from manifoldry.methods._base import estimator
 from manifoldry.methods._base._chunks import ChunkSupport
 from manifoldry.methods._base._embedder import Embedder, Metric, count_points
 from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT, METRIC_TEXT, SEARCH_TEXT
 
-N_FEW_NEIGHBORS, MANY_POINTS, NEIGHBORS_PER_DECADE = 10, 10_000, 15
-"""Neighbors of up to 10,000 points, and how many more for each factor of ten beyond."""
-N_EXTRA = 50  # further candidates for near pairs, among which those with the least scaled distance are taken
-SCALE_RANKS = slice(3, 6)  # the neighbors whose mean distance is the scale of a point: the fourth to the sixth
+N_NEAR = 10
+"""Near pairs of a point. The rule of the paper, 15 more for each factor of ten beyond 10,000 points, takes twice as
+long for 70,000 digits, and preserves fewer of their neighbors."""
 N_DRAWN = 6  # random points of which the second nearest is a mid-near one
 FIRST_MID_WEIGHT, MID_WEIGHT = 1000.0, 3.0
 PHASES = (("global", 100), ("middle", 100), ("local", 250))
 """Names and shares of the iterations of the phases."""
 INITIAL_STD = 0.01  # standard deviation of the widest column of an initial layout
-START_STEPS = 2**14  # steps of that standard deviation to which the start is rounded, so that equal data begins equally
+NEAR_SCALE = 10.0  # of d / (10 + d), the cost of a near pair, as in the compiled loop
 ROWS_PER_BLOCK, ROWS_PER_TASK = 128, 2048
 PAIRS_PER_CALL = 2**25  # pairs times iterations in a compiled call: Ctrl-C waits for its end
 DECAYS = 0.9, 0.999  # of the moments of Adam, as in the compiled loop
 REDRAW_EVERY = 10  # iterations between two draws of LocalMAP's further pairs
-N_SHIFTS = 50  # steps of a new point towards its neighbors
 
 
 @dataclass
@@ -129,17 +128,6 @@ def both_ways(partners: IntArray) -> tuple[IntArray, IntArray]:
     return indptr, indices
 
 
-def near_pairs(neighbors: IntArray, distances: FloatArray, n_near: int) -> IntArray:
-    r"""Return the listed neighbors (n, n_near) of least :math:`d_{ij}^2 / (\sigma_i \sigma_j)`."""
-    distances = distances.astype(np.float64)
-    ranks = distances[:, SCALE_RANKS] if distances.shape[1] > SCALE_RANKS.start else distances[:, -1:]
-    scales = ranks.mean(axis=1)
-    scales = np.where(scales > 0, scales, scales[scales > 0].min(initial=1.0))
-    scaled = (distances / scales[:, None]) * (distances / scales[neighbors])
-    order = np.argsort(scaled, axis=1, kind="stable")[:, :n_near]
-    return np.take_along_axis(neighbors, order, axis=1)
-
-
 def mid_near_pairs(
     X: Any, metric: Any, metric_params: dict[str, Any] | None, order: IntArray, n_mid: int, run: Run
 ) -> IntArray:
@@ -216,8 +204,7 @@ class PaCMAP(Embedder):
     """
 
     n_neighbors: PositiveInt | Literal["auto"] = parameter(
-        'Number of near pairs of each point; "auto" is 10, and 15 more for each factor of ten beyond 10,000 points.',
-        default="auto",
+        'Number of near pairs of each point; "auto" is 10, or n - 1 for fewer points.', default="auto"
     )
     mid_near_ratio: NonNegative = parameter("Number of mid-near pairs as a multiple of the near ones.", default=0.5)
     further_ratio: NonNegative = parameter("Number of further pairs as a multiple of the near ones.", default=2.0)
@@ -249,22 +236,18 @@ class PaCMAP(Embedder):
         return rule.at_least(int(rule.n_neighbors or 0) + N_EXTRA, n_points)
 
     def _n_near(self, n_points: int) -> int:
-        if self.n_neighbors != "auto":
-            return int(self.n_neighbors)
-        more = NEIGHBORS_PER_DECADE * max(0.0, np.log10(n_points / MANY_POINTS))
-        return min(n_points - 1, round(N_FEW_NEIGHBORS + more))
+        return min(n_points - 1, N_NEAR) if self.n_neighbors == "auto" else int(self.n_neighbors)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         n = count_points(X)
         check_init(self.init, X, self.n_components, self._pairwise)
         graph, index = list_neighbors(X, self._rule(n), run)
         start = find_start(self.init, X, csr_array((n, n)), self.n_components, run, metric=self.metric)
-        initial = np.round(START_STEPS * start.places) / START_STEPS
-        order = np.lexsort(initial.T[::-1])  # permuted points get the same random pairs
+        initial, order = in_order(start.places)
         with run.stage("pairs"):
             pairs = self._pairs(X, graph.indices.reshape(n, -1), graph.lengths.reshape(n, -1), order, run)
         with run.stage("layout"):
-            moving: Any = np.ascontiguousarray(INITIAL_STD * initial[order], dtype=np.float32)
+            moving: Any = np.ascontiguousarray(INITIAL_STD * initial, dtype=np.float32)
             trace = descend(moving, self._phases(pairs, run), run)
         layout = np.empty_like(moving)
         layout[order] = moving
@@ -273,7 +256,7 @@ class PaCMAP(Embedder):
             layout,
             graph=graph,
             trace=trace,
-            extension=PaCMAPExtension(index.narrowed(n_near), layout),
+            extension=NearPairExtension(index.narrowed(n_near), layout, NEAR_SCALE),
             notes={**index.notes, "n_neighbors": n_near, "init": start.kind},
         )
 
@@ -287,7 +270,7 @@ class PaCMAP(Embedder):
         n_far = max(0, min(n_far, n - 1 - n_near))
         number = np.empty(n, dtype=np.int32)
         number[order] = np.arange(n, dtype=np.int32)
-        near = number[near_pairs(neighbors, distances, n_near)[order]]
+        near = number[near_pairs(neighbors, distances, n_near)[0][order]]
         return Pairs(near, mid_near_pairs(X, self.metric, self.metric_params, order, n_mid, run), n_far, run)
 
     def _phases(self, pairs: Pairs, run: Run) -> list[Phase]:
@@ -364,31 +347,3 @@ class LocalMAP(PaCMAP):
 
     def _radius(self) -> float:
         return float(self.low_distance)
-
-
-@dataclass(frozen=True)
-class PaCMAPExtension:
-    r"""A new point moves from the mean of its neighbors to a minimum of :math:`\sum_j d_j / (10 + d_j)`.
-
-    The cost is concave in each :math:`d_j`, so the mean of the neighbors weighted by :math:`(10 + d_j)^{-2}` never
-    raises it.
-    """
-
-    index: NeighborIndex
-    layout: FloatArray
-
-    def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Return the coordinates of new points."""
-        neighbors, distances = self.index.query(X, run)
-        listed = np.isfinite(distances)[:, :, None]
-        targets = self.layout[np.maximum(neighbors, 0)].astype(np.float64)
-        coordinates = (targets * listed).sum(axis=1) / listed.sum(axis=1)
-        for _ in range(N_SHIFTS):
-            d = 1.0 + np.square(targets - coordinates[:, None]).sum(axis=2, keepdims=True)
-            weights = listed / (10.0 + d) ** 2
-            coordinates = (weights * targets).sum(axis=1) / weights.sum(axis=1)
-        nearest = np.argmin(distances, axis=1)
-        rows = np.arange(len(nearest))
-        coincident = distances[rows, nearest] == 0
-        coordinates[coincident] = self.layout[neighbors[rows, nearest][coincident]]
-        return coordinates

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
-from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry._core.parameters import (
-    Described,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -21,44 +17,31 @@ from manifoldry._core.parameters import (
 )
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import Embedding, FloatArray
+from manifoldry._core.values import Embedding, FloatArray, Trace
 from manifoldry._numerics.descent.divergence import (
     TSNE_INITIAL_STD,
     ConditionalDivergence,
     Divergence,
     ExaggerationPhase,
     ExaggerationSchedule,
-    JointDivergence,
-    minimize_divergence,
 )
-from manifoldry._numerics.descent.initialization import Init, Start, check_init
-from manifoldry._numerics.extension.affinity import DivergenceExtension
+from manifoldry._numerics.descent.initialization import Start, check_init
 from manifoldry._numerics.geometry.neighbor_affinity import (
-    NEIGHBORS_PER_PERPLEXITY,
     JointRows,
-    check_list_length,
-    conditional_probabilities,
     joint_probabilities,
     negative_entropy,
-    resolve_perplexities,
 )
 from manifoldry._numerics.patches.start import find_start, torn_share
-from manifoldry._numerics.repulsion import LayoutKernel, RepulsionName, choose_repulsion, resolve_repulsion
-from manifoldry.graph._operations import list_neighbors
-from manifoldry.graph._search import NeighborRule
+from manifoldry._numerics.repulsion import LayoutKernel
 from manifoldry.methods._base import estimator, fitted
 from manifoldry.methods._base._chunks import ChunkSupport
-from manifoldry.methods._base._embedder import DeviceMixin, Embedder, Metric, count_points
+from manifoldry.methods._base._embedder import DeviceMixin, Metric
 from manifoldry.methods._base._texts import (
     DOF_TEXT,
     JOINT_METRIC_TEXT,
-    MAX_ITER_TEXT,
-    METRIC_PARAMS_TEXT,
-    METRIC_TEXT,
-    SEARCH_TEXT,
 )
+from manifoldry.methods.neighbor._neighbor_embedding import NeighborEmbedding
 
-SNE_INITIAL_STD = 0.1  # Standard deviation of an initial layout of SNE that is not given
 MAX_TORN_AFFINITY = 2e-3
 """Maximum share of the probabilities that a start by patches tears: far neighbors cost a Gaussian kernel so much that
 it folds the sheet. Rolls of 1,000, 1,500 and 3,000 points have 0.006, 0.001 and 0; the divergence from patches and from
@@ -68,171 +51,6 @@ MAX_NEW_PERPLEXITY = 5.0
 
 _GIVES = ("transform", "inverse", "trace", "graph")
 _TEST_PARAMS = {"n_components": 2, "max_iter": 500}
-
-
-@estimator
-class NeighborEmbedding(Embedder):
-    """Base of SNE, symmetric SNE and t-SNE: they differ in the divergence, the kernel and the phases of the descent.
-
-    Their layouts need no connected graph: components without edges between them repel each other.
-
-    Attributes
-    ----------
-    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
-        The joint probabilities p.
-    bandwidths_ : ndarray
-        The standard deviations of the points, with a column for each perplexity if there are several; not for given
-        affinities.
-    graph_ : NeighborGraph
-        The list of neighbors of each point; not for given affinities.
-    trace_ : Trace
-        The divergence every 50 iterations, and why the descent ended.
-    n_iter_ : int
-        Number of iterations.
-    diagnostics_ : dict
-        Seconds, ``init``, ``repulsion``, ``kl_divergence``, and ``perplexity_missed``: the number of points with too
-        many equal distances.
-    """
-
-    metric: Metric = parameter(METRIC_TEXT, default="euclidean")
-    metric_params: dict[str, Any] | None = parameter(METRIC_PARAMS_TEXT, default=None)
-    search: Literal["auto", "exact", "approximate"] = parameter(SEARCH_TEXT, default="auto")
-    init: Init = parameter(
-        'Initial layout. "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where '
-        'the divergence is smallest. "auto" is "ipa" if patches of rows (dense, Euclidean metric) fit together as a '
-        'flat surface of n_components dimensions, which takes up to a second to test; otherwise "pca" for rows, '
-        'classical scaling for distances, "spectral" for graphs. These, and a given array, are centered and scaled: '
-        "the shape of an array matters, not its unit.",
-        default="auto",
-    )
-    # At least 1, by `resolve_perplexities`: scikit-learn's checks give 0.5 to any TSNE of one sample.
-    perplexity: Positive | Literal["auto"] | Annotated[Any, Described("several numbers")] = parameter(
-        "Effective number of neighbors of each point, at least 1; the probabilities of several perplexities are "
-        'averaged. "auto" is 30, or a third of n - 1 for fewer points, or a third of the neighbors that a given '
-        "graph lists.",
-        default="auto",
-    )
-    bandwidth: Positive | Annotated[Any, Described("an array of shape (n_samples,)")] | None = parameter(
-        r"Fixed :math:`\sigma` of all points or of each point; then the perplexity only sets the number of listed "
-        "neighbors.",
-        default=None,
-    )
-    n_neighbors: PositiveInt | Literal["auto"] = parameter(
-        'Number of listed neighbors; "auto" is three times the largest perplexity.', default="auto"
-    )
-    learning_rate: Positive | Literal["auto"] = parameter(
-        'Step length for the gradient of the divergence; "auto" is n / 2, divided by the exaggeration if there is '
-        "one, and less for points of high degree.",
-        default="auto",
-    )
-    max_iter: PositiveInt = parameter(MAX_ITER_TEXT, default=1000)
-    tol: NonNegative = parameter(
-        "The descent has converged when 50 iterations lower the divergence by less than this share; 0 runs all "
-        "``max_iter`` iterations.",
-        default=5e-3,
-    )
-    repulsion: RepulsionName = parameter(
-        "Method that sums the repulsion: over all pairs, by Barnes-Hut (up to 3-D) or by FFT on a grid (up to 2-D).",
-        default="auto",
-    )
-    accuracy: Positive | None = parameter("Relative error allowed to Barnes-Hut and FFT; None is 1e-2.", default=None)
-
-    kl_divergence_: float = fitted()
-    bandwidths_: FloatArray = fitted()
-
-    _accepts_graphs: ClassVar[bool] = True
-    _invertible: ClassVar[bool] = True
-    _local_inverse: ClassVar[bool] = True
-    _divergence: ClassVar[type[Divergence]] = JointDivergence
-    _initial_std: ClassVar[float] = SNE_INITIAL_STD
-    _max_new_perplexity: ClassVar[float] = inf
-
-    @property
-    def affinity_matrix_(self) -> csr_array:
-        """The joint probabilities p; after a fit on a GPU they are computed when they are first read."""
-        if "affinity_matrix_" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no affinity_matrix_ before it is fitted.")
-        if callable(joint := vars(self)["affinity_matrix_"]):
-            vars(self)["affinity_matrix_"] = joint()
-        return vars(self)["affinity_matrix_"]
-
-    def __getstate__(self) -> Any:
-        getattr(self, "affinity_matrix_", None)  # a function is not stored, but what it computes
-        return super().__getstate__()
-
-    @abstractmethod
-    def _layout_kernel(self) -> LayoutKernel:
-        """Return the kernel of the layout's probabilities."""
-
-    @abstractmethod
-    def _phases(self, initial: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
-        """Return the phases of the descent from an initial layout."""
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        rule = self._rule(n_points)
-        if self.n_neighbors != "auto" and self.bandwidth is None:
-            check_list_length(self.perplexity, int(rule.n_neighbors or 0), n_points)
-        if self.bandwidth is not None:
-            sigma = np.asarray(self.bandwidth, dtype=np.float64)
-            if sigma.shape not in ((), (n_points,)) or not np.isfinite(sigma).all() or sigma.min() <= 0:
-                raise ValueError(
-                    f"bandwidth must be a positive number, or one for each of the {n_points} points; got "
-                    f"{self.bandwidth!r}."
-                )
-        resolve_repulsion(self._layout_kernel(), self.repulsion, n_points, self.n_components, self.accuracy)
-
-    def _rule(self, n_points: int) -> NeighborRule:
-        """Return which neighbors are listed: by default three times the largest perplexity."""
-        largest = max(resolve_perplexities(self.perplexity, n_points))
-        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
-        return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
-
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        n, joint_objective = count_points(X), self._divergence is JointDivergence
-        check_init(self.init, X, self.n_components, self._pairwise)
-        graph, index = list_neighbors(X, self._rule(n), run)
-        conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
-        joint, bandwidths, missed = conditional.joint(run), conditional.bandwidths, conditional.missed
-        entries = joint.data if joint_objective else conditional.matrix.data
-        del conditional  # as large as the graph
-        information = negative_entropy(entries) if joint_objective else negative_entropy(entries) / n
-        embedding = self._lay_out(X, joint, information, run)
-        perplexity = min(self._max_new_perplexity, *resolve_perplexities(self.perplexity, n))
-        extension = DivergenceExtension.of(
-            index, embedding.coordinates, self._layout_kernel(), perplexity, run, joint=joint_objective
-        )
-        return replace(
-            embedding,
-            graph=graph,
-            extension=extension,
-            notes={**index.notes, "perplexity_missed": missed, **embedding.notes},
-            fitted={**embedding.fitted, "bandwidths_": bandwidths},
-        )
-
-    def _lay_out(self, X: Any, joint: csr_array | JointRows, information: float, run: Run) -> Embedding:
-        """Return the layout of joint probabilities, whose negative entropy is ``information``."""
-        n, d = joint.shape[0], self.n_components
-        start = self._start(X, joint, run)
-        initial = start.places if start.shaped else self._initial_std * start.places
-        kernel = self._layout_kernel()
-        repulsion = choose_repulsion(kernel, n, d, repulsion=self.repulsion, accuracy=self.accuracy)
-        divergence = self._divergence(joint, information, kernel, repulsion, run)
-        phases = self._phases(initial, start.shaped)
-        layout, trace = minimize_divergence(divergence, initial, phases, self.learning_rate, run, rescale=start.shaped)
-        value, how = divergence.final_value(layout, float(trace.objective[-1]))
-        return Embedding(
-            layout,
-            trace=trace,
-            notes={"init": start.kind, "repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
-            fitted={
-                "kl_divergence_": value,
-                "affinity_matrix_": joint.later if isinstance(joint, JointRows) else joint,
-            },
-        )
-
-    def _start(self, X: Any, joint: csr_array | JointRows, run: Run) -> Start:
-        return find_start(self.init, X, joint, self.n_components, run, metric=self.metric)
 
 
 @estimator
@@ -480,7 +298,7 @@ class TSNE(DeviceMixin, NeighborEmbedding):
         check_init(self.init, joint, self.n_components, self._pairwise)
         return self._lay_out(joint, joint, negative_entropy(joint.data), run)
 
-    def _lay_out(self, X: Any, joint: csr_array | JointRows, information: float, run: Run) -> Embedding:
-        embedding = super()._lay_out(X, joint, information, run)
-        rate = joint.shape[0] / 2 if self.learning_rate == "auto" else float(self.learning_rate)
+    def _laid_out(self, divergence: Divergence, layout: FloatArray, trace: Trace, init: str) -> Embedding:
+        embedding = super()._laid_out(divergence, layout, trace, init)
+        rate = len(layout) / 2 if self.learning_rate == "auto" else float(self.learning_rate)
         return replace(embedding, fitted={**embedding.fitted, "learning_rate_": rate})

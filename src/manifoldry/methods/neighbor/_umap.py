@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from manifoldry._core.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
 from manifoldry._core.run import Run
-from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, NeighborGraph, Trace
 from manifoldry._numerics.descent.initialization import Init, check_init, rounded_layout
 from manifoldry._numerics.descent.leave_one_out import SampledLeftOut
 from manifoldry._numerics.descent.negative_sampling import (
@@ -19,6 +19,7 @@ from manifoldry._numerics.descent.negative_sampling import (
     LayoutParameters,
     log_local_radii,
     optimize_layout,
+    prepare_layout,
     sampling_rates,
 )
 from manifoldry._numerics.geometry.neighbor_affinity import (
@@ -46,6 +47,7 @@ from manifoldry.methods._base._texts import (
     SEARCH_TEXT,
     SPREAD_TEXT,
 )
+from manifoldry.methods.neighbor._update import LayoutProblem, UpdateMixin
 
 FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
 """Up to so many points the first number of epochs, beyond the second."""
@@ -53,6 +55,17 @@ LEARNING_RATE, SHAPED_LEARNING_RATE = 1.0, 0.25
 """Learning rate, and that from a start with the shape of the data. From there a lower one ends at a lower objective (on
 a roll of 2,000 points 2.93, 2.80, 2.78, 2.76 with 1, 0.5, 0.25, 0.1: the highest bends it at random first), and half
 the epochs keep as many neighbors."""
+
+
+@dataclass(frozen=True)
+class FuzzySet:
+    """The neighbors of points, their fuzzy simplicial set, and the density that a layout should have."""
+
+    graph: NeighborGraph
+    index: NeighborIndex
+    weights: csr_array
+    goal: DensityGoal | None
+    notes: dict[str, str]
 
 
 @register(
@@ -67,7 +80,7 @@ the epochs keep as many neighbors."""
     test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
 @estimator
-class UMAP(DeviceMixin, Embedder):
+class UMAP(UpdateMixin, DeviceMixin, Embedder):
     r"""Draw clusters of many points quickly, with labels if there are any, or prepare them for a clustering.
 
     Uniform manifold approximation and projection minimizes
@@ -246,8 +259,18 @@ class UMAP(DeviceMixin, Embedder):
         return replace(embedding, coordinates=embedding.coordinates[inverse], fitted=spread)
 
     def _lay_out(self, X: Any, y: Any, init: Any, run: Run) -> Embedding:
-        n = count_points(X)
-        graph, index = list_neighbors(X, self._rule(n), run)
+        fuzzy = self._fuzzy_set(X, y, run)
+        if y is not None and isinstance(init, str) and init == "auto":
+            init = "spectral"  # of the fuzzy set with the targets, which patches of the points do not know
+        start = find_start(init, X, fuzzy.weights, self.n_components, run, metric=self.metric, otherwise="spectral")
+        parameters = self._layout_parameters(count_points(X), start.shaped)
+        stretched = not (start.shaped or start.kind == "given")
+        initial = rounded_layout(start.places, stretched, run.gpu)
+        reached = optimize_layout(initial, fuzzy.weights, parameters, run, rescale=start.shaped, density=fuzzy.goal)
+        return self._embedding(fuzzy, parameters, *reached, start.kind, run)
+
+    def _fuzzy_set(self, X: Any, y: Any, run: Run) -> FuzzySet:
+        graph, index = list_neighbors(X, self._rule(count_points(X)), run)
         with run.stage("affinities"):
             fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
             goal = None
@@ -256,24 +279,37 @@ class UMAP(DeviceMixin, Embedder):
                 goal = DensityGoal(radii, self.dens_lambda, self.dens_frac, self.dens_var_shift)
             if y is not None:
                 fuzzy = self._intersected(fuzzy, y, run)
-        if y is not None and isinstance(init, str) and init == "auto":
-            init = "spectral"  # of the fuzzy set with the targets, which patches of the points do not know
-        start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
-        parameters = self._layout_parameters(n, start.shaped)
-        stretched = not (start.shaped or start.kind == "given")
-        initial = rounded_layout(start.places, stretched, run.gpu)
-        layout, trace = optimize_layout(initial, fuzzy, parameters, run, rescale=start.shaped, density=goal)
+        return FuzzySet(graph, index, fuzzy, goal, {} if y is None else {"target_metric": self.target_metric})
+
+    def _problem(self, X: Any, n_largest: int, run: Run) -> LayoutProblem:
+        if self.unique:
+            raise ValueError("Sequences and update need unique=False: they embed every row.")
+        fuzzy, parameters = self._fuzzy_set(X, None, run), self._layout_parameters(n_largest, shaped=False)
+        return LayoutProblem(
+            fuzzy.weights,
+            otherwise="spectral",
+            centered=False,
+            alignment_weight=0.1,
+            initial=lambda start: rounded_layout(start.places, stretched=True),
+            descent=lambda Y: prepare_layout(Y, fuzzy.weights, parameters, run, density=fuzzy.goal),
+            embedding=lambda Y, trace, init: self._embedding(fuzzy, parameters, Y, trace, init, run),
+        )
+
+    def _embedding(
+        self, fuzzy: FuzzySet, parameters: LayoutParameters, layout: FloatArray, trace: Trace, init: str, run: Run
+    ) -> Embedding:
+        graph, index = fuzzy.graph, fuzzy.index
         return Embedding(
             layout,
             graph=graph,
             trace=trace,
             extension=UMAPExtension.of(index, layout, parameters, self.local_connectivity, graph, run),
-            notes={**index.notes, "init": start.kind, "n_epochs": parameters.n_epochs},
+            notes={**index.notes, **fuzzy.notes, "init": init, "n_epochs": parameters.n_epochs},
             fitted={
-                "affinity_matrix_": fuzzy,
+                "affinity_matrix_": fuzzy.weights,
                 "a_": parameters.a,
                 "b_": parameters.b,
-                **self._radii(goal, layout, run),
+                **self._radii(fuzzy.goal, layout, run),
             },
         )
 

@@ -131,7 +131,7 @@ class MDS(StressScaling):
     )
     _chunk_support = ChunkSupport(
         "no",
-        instead="a new row takes an iteration among all fitted ones. ClassicalMDS embeds it at once.",
+        instead="a new row needs an iteration among all fitted rows. ClassicalMDS embeds it at once.",
     )
 
     def _check_parameters(self, n_points: int) -> None:
@@ -206,7 +206,7 @@ class NonmetricMDS(StressScaling):
     """
 
     _chunk_support = ChunkSupport(
-        "no", instead="the order of all distances is not that of a sample. ClassicalMDS takes chunked data."
+        "no", instead="the order of all distances is not that of a sample. ClassicalMDS accepts chunked data."
     )
 
     def _embed(self, X: Any, run: Run) -> Embedding:

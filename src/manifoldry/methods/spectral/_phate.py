@@ -23,6 +23,8 @@ from manifoldry.methods._base._texts import METRIC_PARAMS_TEXT, METRIC_TEXT, SEA
 
 MIN_AFFINITY = 1e-4  # affinities below count as 0, as in the authors' implementation
 MIN_PROBABILITY = 1e-7  # added to probabilities before their logarithm
+MAX_LOG_REACH = 300.0  # logarithm of the most bandwidths that neighbors are searched within: a small decay reaches all
+LEAST_POTENTIAL = 1e-9  # potential distances below are rounding: logarithms of probabilities that have all mixed
 MAX_TIME = 100  # steps of the walk among which the knee of the entropy is searched
 SKETCH_COLUMNS, SKETCH_POWER = 50, 8
 """Columns and power of the random sketch of the walk, whose rows are clustered into landmarks."""
@@ -123,6 +125,11 @@ class PHATE(Embedder):
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         self._rule(n_points)
+        if self.n_landmarks <= self.n_components and self.n_landmarks < n_points:
+            raise ValueError(
+                f"n_landmarks must be above n_components = {self.n_components}; got {self.n_landmarks}: fewer "
+                "landmarks span fewer dimensions."
+            )
 
     def _rule(self, n_points: int) -> NeighborRule:
         rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
@@ -150,7 +157,13 @@ class PHATE(Embedder):
             graph=graph,
             trace=trace,
             extension=DiffusionMean(index, targets, coordinates, float(self.decay), int(rule.n_neighbors or 1)),
-            notes={**index.notes, "n_neighbors": rule.n_neighbors, "t": t, "n_landmarks": len(Y)},
+            notes={
+                **index.notes,
+                "n_neighbors": rule.n_neighbors,
+                "t": t,
+                "n_landmarks": len(Y),
+                **mixed(distances, t),
+            },
             fitted={"affinity_matrix_": affinities, "t_": t},
         )
 
@@ -158,7 +171,7 @@ class PHATE(Embedder):
 def decaying_neighbors(X: Any, rule: NeighborRule, decay: float, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
     """Return lists of neighbors so long that all affinities above the threshold are in them."""
     n, k = X.shape[0], int(rule.n_neighbors or 1)
-    reach = (-np.log(MIN_AFFINITY)) ** (1 / decay)
+    reach = np.exp(min(MAX_LOG_REACH, np.log(-np.log(MIN_AFFINITY)) / decay))
     length = min(n - 1, 2 * k)
     while True:
         graph, index = neighbor_graph(X, rule.at_least(length, n), run)
@@ -241,9 +254,9 @@ def entropy_knee(steps: FloatArray) -> int:
 
 
 def line_error(x: Array, y: FloatArray) -> float:
-    """Return the sum of squared residuals of the line of least squares."""
+    """Return the sum of absolute residuals of the line of least squares, as in the authors' implementation."""
     centered, values = x - x.mean(), y - y.mean()
-    return float(values @ values - (centered @ values) ** 2 / (centered @ centered))
+    return float(np.abs(values - (centered @ values) / (centered @ centered) * centered).sum())
 
 
 def potential_distances(steps: FloatArray, t: int) -> FloatArray:
@@ -253,6 +266,13 @@ def potential_distances(steps: FloatArray, t: int) -> FloatArray:
         potentials = -np.log(np.linalg.matrix_power(walk, t) + MIN_PROBABILITY)
         distances = distance_rows(potentials)(np.arange(len(walk)))
     return (distances + distances.T) / 2
+
+
+def mixed(distances: FloatArray, t: int) -> dict[str, list[str]]:
+    """Return advice if walks of t steps end at the same points wherever they begin."""
+    if distances.max() > LEAST_POTENTIAL:
+        return {}
+    return {"advice": [f"Walks of t = {t} steps end at the same points wherever they begin: choose a smaller t."]}
 
 
 @dataclass(frozen=True)

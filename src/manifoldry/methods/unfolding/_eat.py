@@ -144,7 +144,7 @@ class EAT(Embedder):
 
     _invertible = _local_inverse = True
     _chunk_support = ChunkSupport(
-        "no", instead="its semidefinite program takes some hundred points. IPA unfolds all rows, and is certified too."
+        "no", instead="its semidefinite program is for a few hundred points. IPA unfolds all rows with a certificate."
     )
 
     @property

@@ -103,7 +103,7 @@ class IPA(DeviceMixin, PatchEmbedder):
     trace_
     spectrum_ : Spectrum
         Spectrum of the unfolded sample in all dimensions of the alignment, of which n_components are kept.
-    distortion_ : ndarray of shape (graph_.n_edges,)
+    distortion_ : ndarray of shape (n_edges,)
         Relative change of the length of each edge of ``graph_`` in the embedding.
     patches_, mean_, n_patches_, sample_, residuals_, disagreement_, graph_
     diagnostics_ : dict

@@ -42,7 +42,7 @@ class KeptDistancesMixin(GraphEmbedder):
     _invertible = _local_inverse = True
     _chunk_support = ChunkSupport(
         "no",
-        instead="its semidefinite program takes a thousand or two points. IPA unfolds all rows, and takes targets too.",
+        instead="its semidefinite program is for one or two thousand points. IPA unfolds all rows, also with targets.",
     )
 
     def _kept_distances(self, sample: NeighborhoodData) -> tuple[PairDistances, dict[str, Any]]:

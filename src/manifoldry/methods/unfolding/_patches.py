@@ -44,7 +44,7 @@ class PatchEmbedder(Embedder):
     sample_ : ndarray
         Rows of ``embedding_`` from which patches and charts were estimated; for chunked data all of them, and
         ``sampled_rows_`` are their numbers among all rows.
-    residuals_ : ndarray of shape (n_patches_,)
+    residuals_ : ndarray of shape (n_patches,)
         Root mean square distance of each patch's points from its chart, relative to the patch's spread.
     disagreement_ : ndarray of shape (n_samples,)
         Root mean square distance of a point's images in its patches from their mean, in the units of the embedding.

@@ -123,7 +123,7 @@ class SPE(GraphEmbedder):
     _invertible = _local_inverse = True
 
     _chunk_support = ChunkSupport(
-        "no", instead="its semidefinite program takes some hundred points. UMAP lays out graphs of all rows."
+        "no", instead="its semidefinite program is for a few hundred points. UMAP lays out graphs of all rows."
     )
 
     def _check_parameters(self, n_points: int) -> None:

@@ -50,6 +50,7 @@ from manifoldry.viz._report.inputs import (
     row_data,
     shown_rows,
 )
+from manifoldry.viz._report.sequence import sequence_report
 
 MOST_TRUSTED, HALF_TRUSTED = 0.9, 0.5
 """Shares of trustworthy points from which on nearly all positions, or most of them, can be trusted."""
@@ -89,8 +90,10 @@ def build_report(  # noqa: PLR0913
     Parameters
     ----------
     X : array, data frame or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
-        The data; finite, unless a pipeline imputes missing values.
-    embeddings : mapping of str to embedding, one or a list of fitted estimators, or Comparison
+        The data; finite, unless a pipeline imputes missing values. For an `AlignedEmbedding` the list of its data sets,
+        or a mapping of their names to them; then ``ids``, ``label`` and each column are lists too, with an entry for
+        each data set, and the report shows the layouts one after the other.
+    embeddings : mapping of str to embedding, one or a list of fitted estimators, Comparison or AlignedEmbedding
         Embeddings by name, the most important first: fitted estimators, pipelines that end with one, or arrays of
         coordinates (n, p), with NaN for rows without coordinates. For a `Comparison` or a fitted `AutoEmbedding`, all
         compared methods are shown, on the rows that they were compared on.
@@ -135,6 +138,8 @@ def build_report(  # noqa: PLR0913
     >>> [panel.name for panel in report.panels]
     ['Isomap', 'PCA']
     """
+    if hasattr(embeddings, "identities_"):
+        return sequence_report(X, embeddings, (ids, id_name, columns, label), title, record, Run(random_state))
     data = as_data(X)
     row_info = row_data(data.shape[0], index_of(X) if ids is None else ids, id_name, columns, label, thumbnails)
     contents = _contents(data, embeddings, row_info, metric, Run(random_state))

@@ -80,6 +80,7 @@ class Report:
     notes: tuple[str, ...] = ()  # limitations, such as scores from a sample
     summary: tuple[str, ...] = ()  # what to look at first, and how far to trust it
     scales: Mapping[str, ReportScale] = field(default_factory=dict)
+    steps: str = ""  # the name of one panel that shows the panels one after the other; "" shows them side by side
 
     def __post_init__(self) -> None:
         n = len(self.ids)

@@ -20,7 +20,6 @@ from manifoldry.evaluation._metrics._distortion import (
     squared_radii,
     tangent_dimension,
 )
-from manifoldry.evaluation.reliability._picture_clusters import picture_clusters
 from manifoldry.evaluation.reliability._points import Reliability, reliability
 from manifoldry.evaluation.score._score import score_layouts
 from manifoldry.evaluation.score._table import TABLE, Score, ScoreOptions
@@ -28,7 +27,7 @@ from manifoldry.graph._operations import distinct_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph, shared_neighbors
 from manifoldry.viz._report.contents import ReportScale
 from manifoldry.viz._report.inputs import ReportEmbedding
-from manifoldry.viz.plot._axes import fitted_model
+from manifoldry.viz.plot._axes import cluster_names, fitted_model
 
 T = TypeVar("T")
 
@@ -274,7 +273,7 @@ def point_colors(evaluated: EvaluatedRows) -> tuple[PointColors, dict[str, Relia
             in_plot = density_of(evaluated.neighbors(Y, "euclidean"))
             panels[name] |= {"density of the data": in_data, "density of the picture": in_plot}
     for name, Y in evaluated.layouts.items():
-        if (clusters := _clusters(Y)) is not None:
+        if (clusters := cluster_names(Y)) is not None:
             panels[name]["cluster"] = clusters
     return panels, reliabilities
 
@@ -320,16 +319,6 @@ def density_of(graph: NeighborGraph) -> FloatArray:
     lengths = graph.lengths.reshape(graph.n_points, -1).astype(np.float64)
     radii = log_radii(squared_radii(lengths)) / 2
     return np.asarray((np.median(radii) - radii) / np.log(2.0), dtype=np.float64)
-
-
-def _clusters(Y: FloatArray) -> Array | None:
-    """Return the clusters of a layout by number, the largest "1", "" for noise; None if there are none."""
-    labels = picture_clusters(Y, assign=False)
-    if labels.max() < 0:
-        return None
-    by_size = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")
-    number = np.argsort(by_size) + 1
-    return np.where(labels < 0, "", number[np.maximum(labels, 0)].astype(str))
 
 
 def spread(values: Array, rows: IntArray, n: int) -> Array:

@@ -32,8 +32,8 @@ STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = tuple(
     f"{name}.js"
     for name in (
-        "rows camera look painter fallback picking overlay gestures scatter dom data "
-        "palettes colors charts legend table panel toolbar page"
+        "rows camera look painter fallback picking labels overlay gestures scatter dom data "
+        "palettes colors charts legend table panel steps toolbar names page"
     ).split()
 )
 """In the order of their dependencies."""
@@ -67,8 +67,8 @@ def render(report: Report, *, live: str | None = None) -> str:
     """
     contents = payload(report)
     text_sections = contents["meta"].pop("sections")
-    style = "\n".join(_asset(name) for name in STYLES)
-    script = "\n".join([*(_asset(name) for name in SCRIPTS), *([live] if live else [])])
+    style = "\n".join(asset(name) for name in STYLES)
+    script = "\n".join([*(asset(name) for name in SCRIPTS), *([live] if live else [])])
     slots = {
         "policy": _policy(style, script, connect=live is not None),
         "title": escaped(report.title or "Report"),
@@ -82,7 +82,7 @@ def render(report: Report, *, live: str | None = None) -> str:
         **text_sections,
     }
     # in one pass, so that a column named {{meta}} is not replaced
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], asset("page.html"))
 
 
 def payload(report: Report) -> dict[str, Any]:
@@ -104,6 +104,7 @@ def payload(report: Report) -> dict[str, Any]:
         "panels": [_panel(panel, blocks, limit, shared) for panel in report.panels],
         "columns": columns,
         "label": report.label,
+        "steps": report.steps,
         "scales": {name: vars(scale) for name, scale in report.scales.items()},
         "thumbnails": thumbnails,
         "charts": [_chart(chart) for chart in report.charts],
@@ -189,7 +190,8 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a script, style sheet or template of the page."""
     return files("manifoldry.viz._report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -197,7 +199,7 @@ class Blocks:
     """The arrays of a page, each packed once and referred to by its index."""
 
     def __init__(self) -> None:
-        self.packed: list[str] = []
+        self.packed: list[Any] = []
 
     def add(self, values: Array) -> dict[str, Any]:
         """Pack a typed array and return a reference to it."""
@@ -210,9 +212,12 @@ class Blocks:
         return self._append(json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"), "text", len(values))
 
     def _append(self, raw: bytes, dtype: str, length: int) -> dict[str, Any]:
-        packed = gzip.compress(raw, _COMPRESSION, mtime=0)  # no timestamp, so that the same report has the same bytes
-        self.packed.append(base64.b64encode(packed).decode("ascii"))
+        self.packed.append(self._pack(raw))
         return {"block": len(self.packed) - 1, "dtype": dtype, "length": length}
+
+    def _pack(self, raw: bytes) -> Any:
+        packed = gzip.compress(raw, _COMPRESSION, mtime=0)  # no timestamp, so that the same report has the same bytes
+        return base64.b64encode(packed).decode("ascii")
 
 
 def shortened(text: str, limit: int = MAX_FIELD_CHARACTERS) -> str:

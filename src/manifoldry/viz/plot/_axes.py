@@ -14,6 +14,7 @@ from manifoldry._core.arrays import check_in_memory, on_host
 from manifoldry._core.markup import COLORMAP, FAINT, PALETTE, UNKNOWN
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.data.datasets import Dataset
+from manifoldry.evaluation.reliability._picture_clusters import picture_clusters
 
 UNTITLED_AXES = frozenset({"SNE", "SymmetricSNE", "TSNE", "UMAP"})  # Methods whose axes have no meaning
 
@@ -41,7 +42,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError(
-            "Plots need matplotlib, which is not installed: run pip install 'manifoldry[plot]'."
+            'Plots need matplotlib, which is not installed: run pip install "manifoldry[plot]".'
         ) from None
     return plt
 
@@ -202,14 +203,8 @@ def column_name(values: Any) -> str:
 
 def as_classes(labels: Any, n: int, names: Any = None, palette: Any = None) -> Classes:
     """Return labels (n,) as classes; ``names`` and ``palette`` are given by label, or in the order of classes."""
-    values = one_per_point("labels", labels, n)
-    missing = _missing(values)
-    order = _order(labels, values[~missing])
-    if values.dtype.kind == "f" and len(order) > MAX_CLASSES:
-        raise ValueError(f"labels has {len(order):,} distinct numbers, too many for classes: pass them as color=.")
-    code_of = {label: i for i, label in enumerate(order)}
-    codes = np.array([MISSING if absent else code_of[v] for v, absent in zip(values.tolist(), missing, strict=True)])
-    legend_names, colors = _legend_names(order, names), _class_colors(order, palette)
+    codes, order = class_codes(labels, n)
+    legend_names, colors = class_names(order, names), _class_colors(order, palette)
     if len(order) <= MAX_CLASSES:
         return Classes(codes, legend_names, 0, column_name(labels), colors)
     largest = np.sort(
@@ -220,6 +215,28 @@ def as_classes(labels: Any, n: int, names: Any = None, palette: Any = None) -> C
     names, left_out = tuple(legend_names[i] for i in largest), len(order) - len(largest)
     colors = tuple(colors[i] for i in largest) if isinstance(palette, Mapping) else colors
     return Classes(recoded[codes], names, left_out, column_name(labels), colors)
+
+
+def class_codes(labels: Any, n: int) -> tuple[IntArray, list[Any]]:
+    """Return the code of each label, `MISSING` if it is missing, and the distinct labels in the order of the codes."""
+    values = one_per_point("labels", labels, n)
+    missing = _missing(values)
+    order = _order(labels, values[~missing])
+    if values.dtype.kind == "f" and len(order) > MAX_CLASSES:
+        raise ValueError(f"labels has {len(order):,} distinct numbers, too many for classes: pass them as color=.")
+    code_of = {label: i for i, label in enumerate(order)}
+    codes = [MISSING if absent else code_of[v] for v, absent in zip(values.tolist(), missing, strict=True)]
+    return np.array(codes), order
+
+
+def cluster_names(Y: FloatArray) -> Array | None:
+    """Return the clusters of a layout by number, the largest "1", "" for noise; None if there are none."""
+    labels = picture_clusters(Y, assign=False)
+    if labels.max() < 0:
+        return None
+    by_size = np.argsort(-np.bincount(labels[labels >= 0]), kind="stable")
+    number = np.argsort(by_size) + 1
+    return np.where(labels < 0, "", number[np.maximum(labels, 0)].astype(str))
 
 
 def as_numbers(color: Any, n: int) -> Array:
@@ -302,7 +319,8 @@ def _with_numbers(label: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _legend_names(order: Sequence[Any], names: Any) -> tuple[str, ...]:
+def class_names(order: Sequence[Any], names: Any = None) -> tuple[str, ...]:
+    """Return the names of distinct labels, given in their order, by label, or None for the labels as text."""
     if names is None:
         return tuple(f"{label:g}" if isinstance(label, float) else str(label) for label in order)
     if isinstance(names, Mapping):

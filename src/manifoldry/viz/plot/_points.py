@@ -17,6 +17,9 @@ from manifoldry.viz.plot._axes import (
     as_classes,
     as_numbers,
     chosen_columns,
+    class_codes,
+    class_names,
+    cluster_names,
     color_map,
     column_name,
     draw_bar,
@@ -27,6 +30,7 @@ from manifoldry.viz.plot._axes import (
     new_axes,
     remark,
 )
+from manifoldry.viz.plot._labels import MapLabels
 
 MAX_VECTOR_POINTS = 5000
 """Points up to which vector formats contain shapes; more are rasterized, to avoid files of many megabytes."""
@@ -53,6 +57,7 @@ def scatter(  # noqa: PLR0913
     legend: bool = True,
     size: float | None = None,
     alpha: float | None = None,
+    annotate: Any = False,
 ) -> Any:
     """Draw an embedding in two dimensions, colored by classes or by numbers.
 
@@ -80,6 +85,10 @@ def scatter(  # noqa: PLR0913
         Whether to add a legend or a color bar.
     size, alpha : float, optional
         Area and opacity of the points; by default chosen from their number.
+    annotate : bool or array-like of shape (n,)
+        True writes the names of the classes over their points instead of a legend; without ``labels``, the numbers of
+        the clusters that HDBSCAN detects in the layout, the largest first. An array of classes is written without
+        changing the colors. The 30 largest classes are named. Names do not overlap and follow zoom and pan.
 
     Returns
     -------
@@ -95,8 +104,14 @@ def scatter(  # noqa: PLR0913
     ('PCA 1', ['setosa', 'versicolor', 'virginica'])
     """
     style = PointStyle(labels, color, names, palette, legend, size, alpha).or_from_dataset(Y)
-    ax = draw_points(layout_of(Y), style, new_axes(ax), components)
+    layout = layout_of(Y)
+    if annotate is True:
+        annotate = _detected_clusters(layout, components) if style.labels is None else style.labels
+        style = style if style.color is not None else replace(style, labels=annotate, legend=False)
+    ax = draw_points(layout, style, new_axes(ax), components)
     equal_scale(ax)
+    if annotate is not False:
+        _write_names(ax, chosen_columns(layout, components), annotate, names)
     return ax
 
 
@@ -217,6 +232,24 @@ def _draw_numbers(ax: Any, points: FloatArray, order: IntArray, style: PointStyl
     drawn = ax.scatter(*points[order].T, c=numbers, cmap=color_map(style.palette), plotnonfinite=True, **dots)
     if style.legend:
         draw_bar(ax, drawn, column_name(color))
+
+
+def _write_names(ax: Any, points: FloatArray, labels: Any, names: Any) -> None:
+    """Write the names of classes over their points."""
+    codes, order = class_codes(labels, len(points))
+    finite = np.isfinite(points).all(axis=1)
+    MapLabels(ax, points[finite], codes[finite], class_names(order, names))
+
+
+def _detected_clusters(layout: DrawnLayout, components: tuple[int, ...]) -> Array:
+    """Return the clusters of a layout by number, None for noise."""
+    points, finite = chosen_columns(layout, components), layout.finite
+    clusters = cluster_names(points[finite])
+    if clusters is None:
+        raise ValueError("annotate=True needs clusters, and the layout has none: pass labels, or leave annotate out.")
+    labels = np.full(len(points), None, dtype=object)
+    labels[finite] = [name or None for name in clusters.tolist()]
+    return labels
 
 
 def dot_size(n: int) -> float:

@@ -45,6 +45,13 @@ class ScatterCamera {
     this.crowding = this.measureCrowding();
   }
 
+  // Other rows in the view of these.
+  replace(points) {
+    this.points = points;
+    this.finite = points.length / this.dimension;
+    this.crowding = this.measureCrowding();
+  }
+
   // Half the mean number of other rows in a row's cell, per unit area, in the plane of the first two axes.
   measureCrowding() {
     const { points, dimension, middle, extent } = this;

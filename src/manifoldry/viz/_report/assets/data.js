@@ -104,5 +104,5 @@ const PageData = (() => {
     return data;
   }
 
-  return { embedded, read, number };
+  return { embedded, read, column, number, TYPES };
 })();

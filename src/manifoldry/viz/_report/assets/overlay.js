@@ -16,6 +16,8 @@ class ScatterOverlay {
     this.ring = null;
     this.still = null;
     if (this.panel.camera.dimension === 3) this.drawAxes();
+    const { labels, context, camera, ratio, options } = this.panel;
+    labels?.draw(context, camera, ratio, options);
   }
 
   draw() {

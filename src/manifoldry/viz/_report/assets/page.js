@@ -8,6 +8,7 @@ class ReportPage {
     this.state = { color: null, palettes: { number: "viridis", diverging: "blue–orange" }, size: 0, mode: "pan", mask: null, only: false };
     this.onSelection = null;
     this.toolbar = new Toolbar(this);
+    this.names = new PointNames(this);
     this.find = (id) => document.getElementById(id);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
     document.addEventListener("keydown", (event) => {
@@ -34,12 +35,14 @@ class ReportPage {
     this.panels.forEach((panel) => panel.destroy());
     this.data = data;
     this.words();
+    this.steps = data.meta.steps ? new Steps(this, data) : null;
     this.panels = data.panels.map((panel) => new Panel(panel, data.n, this));
     this.find("panels").replaceChildren(...this.panels.map((panel) => panel.element));
     this.find("panels").dataset.count = this.panels.length;
-    for (const panel of this.panels) panel.start({ ...this.surface(), pointSize: this.state.size, wheel: "ctrl" });
+    for (const panel of this.panels) panel.start({ ...this.surface(), pointSize: this.state.size, wheel: "ctrl", ...this.steps?.options });
     this.mode(this.state.mode);
     this.colorBy(this.startColor());
+    this.names.start();
     let mask = null;
     if (kept.size) {
       mask = new Uint8Array(data.n);
@@ -87,8 +90,8 @@ class ReportPage {
   }
 
   /* The chosen column of each panel, or undefined where a panel does not know it. */
-  chosenColumns() {
-    const [where, ...rest] = this.state.color.split(":"), name = rest.join(":");
+  chosenColumns(key = this.state.color) {
+    const [where, ...rest] = key.split(":"), name = rest.join(":");
     const shared = where === "column" ? this.data.columns.find((column) => column.name === name) : null;
     return this.data.panels.map((panel) => shared || (where === "panel" ? panel.colors.find((c) => c.name === name) : undefined));
   }
@@ -162,8 +165,14 @@ class ReportPage {
         rgba = rgba.slice();
         for (let i = 0; i < mask.length; i++) if (!mask[i]) rgba[4 * i + 3] = 0;
       }
-      panel.scatter.setColors(rgba);
+      panel.scatter.setColors(this.steps ? this.steps.veil(rgba) : rgba);
     }
+  }
+
+  /* Show all rows again, or only some. */
+  applyRows() {
+    this.applyColors();
+    this.names.write();
   }
 
   // ---- selection
@@ -184,7 +193,7 @@ class ReportPage {
     this.state.mask = count ? mask : null;
     if (!count) this.state.only = false;
     for (const panel of this.panels) panel.scatter.setSelection(this.state.mask);
-    if (hiding) this.applyColors();
+    if (hiding) this.applyRows();
     this.toolbar.showSelection(count);
     const text = `${count.toLocaleString("en")} of ${this.data.n.toLocaleString("en")} rows selected`;
     this.find("count").textContent = count ? `${count.toLocaleString("en")} selected` : "";
@@ -209,7 +218,7 @@ class ReportPage {
 
   showOnly(only) {
     this.state.only = only;
-    this.applyColors();
+    this.applyRows();
   }
 
   /* Select the row of this id; if there is none, the rows whose ids contain the text. */

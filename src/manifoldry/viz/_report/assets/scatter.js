@@ -22,6 +22,7 @@ class Scatter {
     this.hovered = -1; // the row with the ring
     this.pointed = -1; // the row below this panel's own pointer
     this.movedAt = -Infinity;
+    this.labels = null;
     this.version = 0; // counts changes of the camera, the rows and what is hidden: what the index depends on
     this.visible = true;
     this.painter = (this.options.webgl !== false && ScatterGlPainter.shared()) || new ScatterPlainPainter();
@@ -43,11 +44,19 @@ class Scatter {
     this.options.dimension = dimension;
     const { width, height } = this.camera ?? {};
     this.rows = new ScatterRows(points, dimension);
-    this.camera = new ScatterCamera(points, dimension, this.options.projection);
+    this.camera = new ScatterCamera(this.options.frame ?? points, dimension, this.options.projection);
+    if (this.options.frame) this.camera.replace(points);
     if (width) this.camera.resize(width, height);
     this.stale = { points: true, colors: true, selection: true };
     this.moved();
     this.noticeLimit();
+  }
+
+  // Other coordinates of the same rows, in the same view.
+  movePoints(points) {
+    this.rows.points = this.camera.points = points;
+    this.stale.points = true;
+    this.moved();
   }
 
   noticeLimit() {
@@ -84,6 +93,12 @@ class Scatter {
   checkLength(array, each, name) {
     const needed = each * this.rows.count;
     if (array.length !== needed) throw new RangeError(`${name} must have ${needed} entries, got ${array.length}.`);
+  }
+
+  // Names over groups, {text, row, count, radius} for each (see scatterMiddles); null or none for no names.
+  setLabels(entries) {
+    this.labels = entries?.length ? new ScatterLabels(entries) : null;
+    this.redraw();
   }
 
   setTheme({ background = this.options.background, ink = this.options.ink }) {
@@ -282,7 +297,9 @@ class Scatter {
     canvas.width = Math.min(Math.round(this.camera.width * scale), 4096);
     canvas.height = Math.min(Math.round(this.camera.height * scale), 4096);
     const look = scatterLook(this, canvas.width / this.camera.width, { background, ink });
-    const drawn = this.painter.draw(this, canvas.getContext("2d", { alpha: false }), look);
+    const context = canvas.getContext("2d", { alpha: false });
+    const drawn = this.painter.draw(this, context, look);
+    if (drawn) this.labels?.draw(context, this.camera, canvas.width / this.camera.width, { background, ink });
     return (drawn ? canvas : this.canvas).toDataURL("image/png");
   }
 

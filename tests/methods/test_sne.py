@@ -309,7 +309,7 @@ def test_bad_settings_are_refused_before_any_work(settings, sentence):
         ("initialization", "here it is 'init'"),
         ("min_grad_norm", "here it is 'tol'"),
         ("n_interpolation_points", "follows from accuracy"),
-        ("final_momentum", "momentum is set by the phase"),
+        ("final_momentum", "momentum depends on the phase"),
     ],
 )
 def test_words_of_scikit_learn_and_opentsne_are_answered_with_ours(word, ours):

@@ -157,12 +157,13 @@ dense_output density densmap device disconnected dof early_exaggeration early_ex
 fine_tuning fun fun_args further_ratio gamma hidden_layer_sizes index init isometric iterated_power kernel
 l1_ratio laplacian late_exaggeration late_exaggeration_iter learning_rate local_connectivity low_distance
 margin max_iter max_rank method metric metric_params mid_near_ratio min_dist min_participation min_variance
-n_basis n_border_pairs n_components n_epochs n_init n_iter_no_change n_jobs n_knots n_landmarks n_neighbors
-n_nodes n_oversamples n_pairs n_patches negative_sample_rate noise overlap patch_components perplexity
-power_iteration_normalizer radius ranks reg remove_short_circuits repulsion repulsion_strength ridge_alpha
-rotation search set_op_mix_ratio shape shuffle skip_first slack smoothing solver span spread structure
-svd_method svd_solver symmetry target_metric target_n_neighbors target_weight tol unique validation_fraction
-variance weight weight_decay weights whiten whiten_solver pca scale random_state
+n_basis n_border_pairs n_components n_epochs n_farther n_init n_iter_no_change n_jobs n_knots n_landmarks
+n_neighbors n_nodes n_oversamples n_pairs n_patches n_random negative_sample_rate noise overlap
+patch_components perplexity power_iteration_normalizer radius ranks reg remove_short_circuits repulsion
+repulsion_strength ridge_alpha rotation search set_op_mix_ratio shape shuffle skip_first slack smoothing
+solver span spread structure svd_method svd_solver symmetry target_metric target_n_neighbors target_weight
+temperature tol unique validation_fraction variance weight weight_decay weights whiten whiten_solver pca scale
+random_state
 """.split()
 """Parameters of methods and of the preparation, repeated here so that an error message does not import all methods."""
 

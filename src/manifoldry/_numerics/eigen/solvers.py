@@ -146,6 +146,8 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
             for _ in range(N_FIRST_SOLVES):
                 subtract_projection(best.vectors, pencil.known, run)
                 best = replace(best, vectors=inverse(best.vectors))
+            if not np.isfinite(best.vectors).all():
+                return None
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
         closer = float(best.values[0] - best.residuals[0]) - RELATIVE_SHIFT * best.norm
         if best.settled or best.values[k - 1] - closer > 0.5 * (best.values[k - 1] - sigma):

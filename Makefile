@@ -29,8 +29,11 @@ QUICK := \
   tests/viz/plot/test_plot.py tests/viz/report/test_build.py \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
+# Benchmarks whose tables the documentation shows; the GPU's has a machine of its own.
+PUBLISHED := large_fits scaling small_fits growth pair_embeddings first_fit search sequences
+
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-gpu lint types check lowest release bench experiments heavy jupyter pages docs figures format clean
+.PHONY: help demo quick test test-gpu lint types check lowest release bench tables experiments heavy jupyter pages docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +77,11 @@ jupyter: .venv/jupyter  ## the notebook widget in JupyterLab and a browser
 
 bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; real data: real; threads: scaling; the last commit: gate; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
+
+tables: .venv/peers .venv/dev  ## every published table again, on an idle machine: about half an hour
+	for bench in $(PUBLISHED); do MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$$bench.py || exit 1; done
+	$(BIN)/python docs/benchmark_plots.py
+	$(BIN)/python docs/build.py
 
 experiments: .venv/cli  ## what papers show, re-run and judged; DATA names the folder of real sets
 	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py --jobs $(JOBS) $(ARGS)

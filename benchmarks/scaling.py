@@ -36,7 +36,7 @@ from tables import Table
 Call = Callable[[np.ndarray, int], np.ndarray]
 THREADS, IDENTICAL_THREADS, N_CORES = (1, 2, 16), (1, 2, 3, 7, 16), 16
 N_IDENTICAL_ROWS = 4_000
-IDENTICAL_ROWS = {"IPA": 500_000, "LandmarkIsomap": 50_000}  # of fits that use compiled loops for many rows only
+IDENTICAL_ROWS = {"IPA": 500_000, "IPA, more rows": 1_000_000, "LandmarkIsomap": 50_000}  # of fits that use compiled loops for many rows only
 N_REPEATS, N_PHASES = 200, 200  # empty calls of which the median counts, and phases of an empty team
 PARALLEL_SEARCHES = ("KDTree", "Brute")
 N_NEIGHBORS = 15
@@ -74,6 +74,7 @@ FITS: dict[str, tuple[Callable[[int], np.ndarray], int, Call]] = {
     "TSNE": (mnist("mnist50"), 70_000, fit("TSNE")),
     "UMAP": (mnist("mnist50"), 70_000, fit("UMAP")),
     "IPA": (roll, 1_000_000, fit("IPA")),
+    "IPA, more rows": (roll, 10_000_000, fit("IPA")),
     "LTSA": (roll, 200_000, fit("LTSA")),
     "LLE": (roll, 70_000, fit("LLE")),
     "neighbor search": (mnist("mnist784"), 70_000, neighbors),

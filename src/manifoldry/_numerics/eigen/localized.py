@@ -90,17 +90,14 @@ def aligned_eigenvectors(
     free, spread, held = np.arange(n), None, np.empty(0, dtype=np.int64)
     wider, _ = bottom_eigenvectors(pencil, min(count + N_SPARE, n - 1))
     del pencil  # and a factor
-    n_rounds = MAX_ROUNDS if n <= MAX_POINTS_FOR_ROUNDS else 1
-    for number in range(n_rounds):
+    for _ in range(MAX_ROUNDS if n <= MAX_POINTS_FOR_ROUNDS else 1):
         more = np.union1d(held, free[_carriers(wider.vectors, least)])
         if len(more) > MAX_HELD_SHARE * n:
             break
-        held, guess = more, wider.vectors if spread is None else spread @ wider.vectors
+        held = more
         spread, free = holding_map(affinities(), held)
         restricted = _pencil(_restricted(matrix, spread), run)
-        restricted.recalled.block = guess[free]
-        spare = N_SPARE if number + 1 < n_rounds else 0  # more tell only who is held in the next round
-        wider, _ = bottom_eigenvectors(restricted, min(count + spare, len(free) - 1))
+        wider, _ = bottom_eigenvectors(restricted, min(count + N_SPARE, len(free) - 1))
         spectrum = wider.head(count)
         shares = participation(spectrum.vectors)
         if not (shares < least).any():

@@ -3,7 +3,7 @@ Branches: PHATE, PaCMAP, UMAP and PCA
 =====================================
 
 Cells that develop, or documents that specialize, lie on a tree.
-We generate a tree with known branches in 60 dimensions and see which methods show it.
+We generate a tree with known branches in 60 dimensions, and compare which methods show it.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from manifoldry import PCA, PHATE, UMAP, PaCMAP, plot
 # A tree with six branches
 # ------------------------
 #
-# Each branch starts at the end or in the middle of another one, and walks into a random direction.
+# Each branch starts at the end or in the middle of another one, and continues in a random direction.
 
 rng = np.random.default_rng(1)
 SHAPE = {"trunk": None, "A": ("trunk", 1.0), "B": ("trunk", 1.0), "C": ("trunk", 0.4), "D": ("A", 1.0), "E": ("A", 1.0)}
@@ -49,7 +49,7 @@ for ax, (name, model) in zip(axes.ravel(), models.items(), strict=True):
 plt.show()
 
 # %%
-# PaCMAP and PHATE keep the tree nearly in one piece: C begins in the middle of the trunk.
-# UMAP cuts off C.
-# PCA keeps the longest directions, so C covers the end of the trunk.
-# Lengths and angles of branches mean little in all of them except PCA.
+# PaCMAP and PHATE keep the tree nearly in one piece: branch C begins in the middle of the trunk.
+# UMAP separates C from the trunk.
+# PCA keeps the directions of largest variance, so C covers the end of the trunk.
+# Lengths and angles of branches mean little, except in PCA.

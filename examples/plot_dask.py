@@ -2,7 +2,7 @@
 Embed a Dask array
 ==================
 
-A Dask array is a table in chunks, which may lie on many machines.
+A Dask array is divided into chunks, which may be stored on many machines.
 Every estimator accepts one, and ``transform`` returns one.
 Nothing is computed before you ask for it.
 """
@@ -32,7 +32,7 @@ print(X)
 # -----------------
 #
 # ``fit`` draws a random sample of the rows and computes flat patches from it.
-# The workers then sum up how the patches overlap, each for its own chunks.
+# Each worker then computes how the patches overlap in its own chunks, and these sums are merged.
 # ``transform`` maps the rows on the workers.
 
 model = IPA(random_state=0).fit(X)

@@ -21,10 +21,10 @@ raw = wine.data
 cultivar = [f"cultivar {label + 1}" for label in wine.target]
 
 # %%
-# Ask what is wrong before the first fit
-# --------------------------------------
+# Find problems before the first fit
+# ----------------------------------
 #
-# ``diagnose`` reports problems of the data and says what to do.
+# ``diagnose`` reports problems of the data, with advice.
 
 problem = diagnose(raw).problems[0]
 print(problem.sentence)
@@ -34,7 +34,7 @@ print("Advice:", problem.advice)
 # Embed both versions
 # -------------------
 #
-# The fit of the raw columns would warn, too; we switch the warning off.
+# The fit to the raw columns would warn too; we switch this warning off.
 # ``neighborhood_hit`` is the share of neighbors in the picture that have the same label.
 
 warnings.simplefilter("ignore", EmbeddingWarning)
@@ -49,4 +49,4 @@ plt.show()
 
 # %%
 # The three cultivars are separated only after scaling.
-# On the command line, ``manifoldry embed`` scales columns of mixed units by itself.
+# On the command line, ``manifoldry embed`` scales columns with different units automatically.

@@ -5,7 +5,7 @@ Cluster a surface into connected flat pieces with LDLC
 A curved surface can be described by flat pieces.
 ``VQPCA`` assigns each point to the plane that is nearest to it.
 Planes are infinite, so a plane also collects points from other layers of the surface.
-``LDLC`` (low-dimensional localized clustering) also keeps each cluster together on the surface.
+``LDLC`` (low-dimensional localized clustering) also keeps each cluster connected on the surface.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Catch a misleading t-SNE plot
 =============================
 
 t-SNE draws islands even where the data has none.
-We embed a square that is evenly filled with points, and a data set with four real clusters.
-Then we ask which islands can be believed.
+We embed a square that is filled uniformly with points, and a data set with four real clusters.
+Then we test which islands can be trusted.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ for name, verdict in verdicts.items():
     print(f"{name}: {verdict.sentence}\n")
 
 # %%
-# Which points are in the right place?
-# ------------------------------------
+# Which points have their true neighbors?
+# ---------------------------------------
 #
 # ``reliability`` compares the neighbors of each point in the plot with those in the data.
 # This is a different question: the neighbors may be right and the gaps wrong.
@@ -52,7 +52,7 @@ for row, (name, X) in zip(axes, data.items(), strict=True):
 plt.show()
 
 # %%
-# All points have the color of their island in the t-SNE plot.
+# Each point has the color of its island in the t-SNE plot.
 # In the square, these islands touch each other: t-SNE has cut the square.
-# Its neighbors are right (blue), and its gaps are not.
+# The neighbors are right (blue), but the gaps are not in the data.
 # The four clusters are real, but a quarter of the points have no reliable position inside their cluster (gray).

@@ -3,8 +3,8 @@ Choose the number of neighbors and the dimension
 ================================================
 
 Most methods start with a graph of nearest neighbors.
-With too few neighbors the graph falls apart; with too many it has short circuits between layers.
-``suggest_neighbors`` looks for the range in between, and ``dimension.consensus`` for the number of dimensions.
+With too few neighbors, the graph is disconnected; with too many, it has short circuits between layers.
+``suggest_neighbors`` finds the range in between, and ``dimension.consensus`` estimates the number of dimensions.
 """
 
 import warnings
@@ -21,7 +21,7 @@ print(suggestion)
 # The dimension
 # -------------
 #
-# Several estimators with confidence intervals vote.
+# The consensus combines several estimators with confidence intervals.
 
 print(dimension.consensus(roll.X))
 
@@ -29,7 +29,7 @@ print(dimension.consensus(roll.X))
 # What the wrong number does
 # --------------------------
 #
-# The first panel shows the share of distances that short circuits change.
+# The first panel shows the share of geodesic distances that short circuits shorten.
 # The others show Isomap with the suggested number and with more neighbors.
 # The second fit would warn of short circuits; we switch the warning off.
 

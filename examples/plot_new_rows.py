@@ -34,8 +34,8 @@ one_by_one = np.concatenate([model.transform(row[None]) for row in new[:20]])
 print("the same one by one:", np.array_equal(Y[:20], one_by_one))
 
 # %%
-# Are the new digits among their own kind?
-# ----------------------------------------
+# Are the new digits next to digits of their class?
+# -------------------------------------------------
 
 classifier = KNeighborsClassifier(5).fit(model.embedding_, old_digit)
 accuracy = classifier.score(Y, new_digit)
@@ -50,5 +50,5 @@ ax.set(xticks=[], yticks=[])
 plt.show()
 
 # %%
-# The gray points are the old rows, the colored ones are new.
-# Rings mark new digits whose neighbors are of another kind.
+# The gray points are the old rows; the colored ones are new.
+# Rings mark new digits whose neighbors are of another class.

@@ -3,8 +3,8 @@ Fold a protein from overlapping fragments
 =========================================
 
 A nuclear magnetic resonance experiment measures short distances between atoms.
-We know the shape of short fragments well, and a few contacts between distant parts.
-``align_patches`` turns such pieces into one three-dimensional structure.
+The shape of short fragments is known well, and so are a few contacts between distant parts.
+``align_patches`` combines the fragments into one three-dimensional structure.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from manifoldry import ClassicalMDS, align_patches
 #
 # The backbone is a chain of atoms N, CA, C.
 # Bond lengths and bond angles are constants of chemistry.
-# The torsion angles decide the fold: here two helices side by side, and the turn between them.
+# The torsion angles determine the fold: here, two helices side by side with a turn between them.
 
 LENGTHS = np.array([1.329, 1.458, 1.525])  # Angstrom: C-N, N-CA, CA-C
 ANGLES = np.radians([121.7, 111.0, 117.2])  # at N, CA, C
@@ -56,8 +56,8 @@ print(f"{len(X)} atoms, {np.ptp(X, axis=0).round().astype(int)} Angstrom wide")
 #
 # Every fragment has 12 atoms, and half of them are shared with the next fragment.
 # Distances inside a fragment have an error of 0.2 Angstrom.
-# Classical scaling gives each fragment coordinates of its own.
-# Distances do not change in a mirror, but chemistry tells that these helices are right-handed.
+# Classical scaling computes separate coordinates for each fragment.
+# A mirror image has the same distances, but chemistry tells us that these helices are right-handed.
 
 
 def handedness(Z):
@@ -76,7 +76,7 @@ for first in range(0, len(X) - 6, 6):
     fragments.append((members, Z * [1, 1, handedness(Z) * handedness(X[members])]))
 
 # %%
-# Contacts between distant parts of the chain are known as upper bounds of distances, 5 percent above the true ones.
+# Contacts between distant parts of the chain are given as upper bounds, 5 percent above the true distances.
 
 pairs = np.argwhere(np.triu(squareform(pdist(X)) < 8, 30))
 pairs = pairs[rng.permutation(len(pairs))[:30]]
@@ -112,5 +112,5 @@ plt.show()
 
 # %%
 # Small errors of the fragments add up along the chain, so the second helix drifts away.
-# Thirty contacts bring the helices together.
-# The colors lead from the first atom to the last.
+# Thirty contacts hold the helices together.
+# The colors run from the first atom to the last.

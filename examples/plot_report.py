@@ -2,8 +2,8 @@
 A report to share: linked panels in one HTML file
 =================================================
 
-``build_report`` writes everything that is known about embeddings to one HTML file.
-The file works offline, so it can be sent by mail.
+``build_report`` writes embeddings, their scores and advice to one HTML file.
+The file works offline and can be e-mailed.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ models = {"t-SNE": TSNE(random_state=0).fit(X), "PaCMAP": PaCMAP(random_state=0)
 # --------------
 #
 # PCA is added for comparison.
-# Thumbnails appear when the pointer rests on a point.
+# Thumbnails appear when you point at a dot.
 
 report = build_report(
     X,
@@ -41,7 +41,7 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB")
 
 # %%
-# The report begins with what to look at first.
+# The report begins with a summary.
 
 for sentence in report.summary:
     print(sentence)
@@ -58,6 +58,6 @@ plt.show()
 
 # %%
 # Most digits are separated in both pictures.
-# The report below is live: select points, change the colors, and see the same points in all panels.
+# The report below is interactive: select points, change the colors, and see the same points in all panels.
 
 report

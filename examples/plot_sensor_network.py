@@ -2,9 +2,9 @@
 Locate sensors from local distances
 ===================================
 
-Many small radios lie around a lake.
-Each can measure the distance to radios within its range, with some error.
-None knows where it is.
+Many small sensors lie around a lake.
+Each measures its distances to the sensors within its range, with some error.
+No sensor knows its position.
 We reconstruct the map from these distances alone.
 """
 
@@ -42,9 +42,9 @@ by_paths = ClassicalMDS(n_components=2, metric="precomputed").fit_transform(path
 # Patches
 # -------
 #
-# Sensors that all measure each other form a rigid patch.
-# Half of the range around a sensor is such a patch, up to a few pairs.
-# Its distances give it coordinates of its own.
+# Sensors that all measure their distances to each other form a rigid patch.
+# The sensors within about half of the range around one sensor are such a patch, except for a few pairs.
+# Classical scaling computes separate coordinates for each patch.
 # ``align_patches`` finds the positions in which all patches agree best.
 
 patches = []
@@ -89,6 +89,6 @@ for ax, (name, (Y, truth)) in zip(axes, maps.items(), strict=True):
 plt.show()
 
 # %%
-# Red lines lead from the estimated to the true position.
-# Shortest paths blow up the lake.
-# Aligned patches keep its shape and its size.
+# Red lines lead from the estimated to the true positions.
+# Shortest paths enlarge the lake.
+# Aligned patches preserve its shape and its size.

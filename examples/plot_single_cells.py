@@ -3,8 +3,9 @@ Single cells: from counts to a map you can trust
 ================================================
 
 We simulate counts of 800 genes in 1,500 blood cells and follow the usual steps.
-The counts have what makes real counts difficult: cells of different depth, many zeros, and more variance than a
-Poisson distribution has.
+Real counts are difficult because cells differ in depth, many counts are zero, and the variance is larger than that of
+a Poisson distribution.
+The simulated counts have these properties too.
 """
 
 import anndata
@@ -18,9 +19,9 @@ from manifoldry import PCA, UMAP, embed_anndata, metrics, plot
 # A model of the counts
 # ---------------------
 #
-# Each type has active genes of its own, on top of those of its family and of a common profile.
-# How active they are differs from cell to cell.
-# A program that all types share, such as the cell cycle, adds variation that says nothing about the type.
+# Each type has active genes of its own, in addition to those of its family and of a common profile.
+# Their activity differs from cell to cell.
+# A gene program that all types share, such as the cell cycle, adds variation that is unrelated to the type.
 # Counts are negative binomial, with a depth of about 2,000 per cell.
 
 TYPES = {  # name: number of cells, family
@@ -92,4 +93,4 @@ for ax in axes:
 plt.show()
 
 # %%
-# Related types are next to each other, and the depth of a cell does not decide its position.
+# Related types are next to each other, and the position of a cell does not depend on its depth.

@@ -4,7 +4,7 @@ Speed against other libraries
 
 This example draws measurements that are stored with the source code.
 It does not measure anything itself.
-The tables name the machine, the versions and the commit; ``benchmarks/large_fits.py`` repeats them.
+The tables name the machine, the versions and the commit; ``benchmarks/large_fits.py`` repeats the measurements.
 """
 
 import json
@@ -20,8 +20,8 @@ print(table["caption"])
 print(table["machine"], table["commit"], table["date"])
 
 # %%
-# Keep the fits that at least one other library also did
-# ------------------------------------------------------
+# Keep the fits that another library also ran
+# -------------------------------------------
 
 fits = {}
 for row in table["rows"]:

@@ -2,9 +2,9 @@
 Embed data that does not fit into memory
 ========================================
 
-``chunked_data`` reads rows piece by piece, from files or from a generator.
+``chunked_data`` reads rows in chunks, from files or from a generator.
 Every estimator accepts it in place of an array.
-Here a generator makes half a million rows of a noisy Swiss roll with a hole, 20,000 at a time.
+Here, a generator yields half a million rows of a noisy Swiss roll with a hole, 20,000 at a time.
 """
 
 import tempfile
@@ -44,7 +44,7 @@ print(f"{len(Y):,} rows of coordinates")
 # Color by the true coordinate along the roll
 # -------------------------------------------
 #
-# Half a million points would cover each other.
+# Half a million points would hide each other.
 # The plot shows the mean color and the number of points in small cells.
 
 color = np.concatenate(

@@ -3,8 +3,8 @@ Unfold a Swiss roll with a hole, with a certificate
 ===================================================
 
 The data is a flat rectangle with a hole, rolled up in three dimensions.
-The task is to find the rectangle again.
-We compare three methods with the true coordinates.
+The task is to recover the rectangle.
+We compare the results of three methods with the true coordinates.
 """
 
 import warnings
@@ -33,7 +33,8 @@ print(models["IPA"].certificate_.sentence)
 # %%
 # The certificate does not prove that the patches are right.
 # Here we know the truth, so we can measure the error.
-# ``procrustes`` moves, turns and scales one layout to match the other, and returns the remaining squared error.
+# ``procrustes`` shifts, rotates, reflects and scales one layout to match the other, and returns the remaining squared
+# error.
 
 figure = plt.figure(figsize=(12, 6.4), layout="constrained")
 shape = plot.scatter3d(roll, ax=figure.add_subplot(2, 2, 1, projection="3d"), legend=False)
@@ -49,6 +50,6 @@ for i, (name, Y) in enumerate(layouts.items()):
 plt.show()
 
 # %%
-# IPA recovers the rectangle and the hole at the true scale.
+# IPA recovers the rectangle and the hole.
 # Isomap widens the hole, because shortest paths run around it.
 # t-SNE shows which points are neighbors, but its distances mean little, and it may tear the sheet.

@@ -30,7 +30,7 @@ QUICK := \
   tests/cli/test_cli.py tests/cli/test_embed.py
 
 # Benchmarks whose tables the documentation shows; the GPU's has a machine of its own.
-PUBLISHED := large_fits scaling small_fits growth pair_embeddings first_fit search sequences
+PUBLISHED := large_fits scaling small_fits growth pair_embeddings sequences
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test test-gpu lint types check lowest release bench tables experiments heavy jupyter pages docs figures format clean

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
+from sklearn.manifold import Isomap as SklearnIsomap
 
 import manifoldry
 from helpers import bent_sheet, distances_by_differences
@@ -302,6 +303,7 @@ def test_many_points_are_ranked_by_a_sample_and_the_best_is_fitted_to_all(monkey
         ({"budget": "long"}, "budget must be"),
         ({"methods": []}, "methods must be a list"),
         ({"methods": "PCA"}, "methods must be a list"),
+        ({"methods": [SklearnIsomap()]}, "methods must name methods of this library; got Isomap"),
         ({"methods": ["AutoEmbedding"]}, "methods must name methods of this library"),
         ({"labels": [1, 2]}, "one entry for each"),
         ({"labels": np.zeros(60)}, "at least two classes"),

@@ -231,8 +231,10 @@ def checked_methods(methods: Sequence[Any] | None, purpose: Purpose) -> list[Any
         )
     for method in methods:
         name = method if isinstance(method, str) else type(method).__name__
-        if name not in METHODS:
-            raise ValueError(f"methods must name methods of this library; got {name!r}: see manifoldry.list_methods().")
+        if name not in METHODS or not (isinstance(method, str) or type(method).__module__ == METHODS[name]):
+            raise ValueError(
+                f"methods must name methods of this library; got {method!r}: see manifoldry.list_methods()."
+            )
     return list(methods)
 
 

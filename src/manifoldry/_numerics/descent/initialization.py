@@ -211,17 +211,19 @@ def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
 
 def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     """Return the lowest nonconstant eigenvectors of the affinities; connected components are arranged on a lattice."""
-    n = affinities.shape[0]
+    n, levels = affinities.shape[0], None
     if run.gpu is not None and n > MIN_DEVICE_ROWS:
         from manifoldry._numerics.gpu.spectral import Levels
 
-        count, label = Levels(affinities, run.gpu).components()
+        levels = Levels(affinities, run.gpu)
+        count, label = levels.components()
     elif len(breadth_first_order(affinities, 0, directed=True, return_predecessors=False)) == n:
         count, label = 1, np.empty(0, dtype=np.int32)
     else:
         count, label = connected_components(affinities, directed=False)
     if count == 1:
-        return _eigenmap(affinities, n_components, run)
+        return _eigenmap(affinities, n_components, run, levels)
+    del levels  # gives back its memory
     sizes = np.bincount(label, minlength=count)
     order, ends = np.argsort(label, kind="stable"), np.cumsum(sizes)
     position = np.empty(n, dtype=affinities.indices.dtype)  # of a point in its component
@@ -236,8 +238,8 @@ def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     return Y
 
 
-def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
-    """Return approximate lowest eigenvectors of connected affinities, all of one size."""
+def _eigenmap(affinities: csr_array, n_components: int, run: Run, levels: Any = None) -> FloatArray:
+    """Return approximate lowest eigenvectors of connected affinities, all of one size; on a GPU from its levels."""
     n = affinities.shape[0]
     n_found = min(n_components, n - 1)
     if n_found == 0:
@@ -247,7 +249,8 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
             from manifoldry._numerics.gpu.spectral import Levels
 
             width = max(n_found + N_GUARD_VECTORS, MIN_WIDTH)
-            vectors, values = Levels(affinities, run.gpu).lowest(n_found, width, EIGENVECTOR_TOL * LARGEST_EIGENVALUE)
+            levels = levels or Levels(affinities, run.gpu)
+            vectors, values = levels.lowest(n_found, width, EIGENVECTOR_TOL * LARGEST_EIGENVALUE)
             layout: FloatArray = run.gpu.host(_columns(vectors, values / LARGEST_EIGENVALUE, n_found, n_components))
             return layout
         root = np.sqrt(np.asarray(affinities.sum(axis=1), dtype=np.float64).reshape(-1))

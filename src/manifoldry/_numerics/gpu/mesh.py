@@ -5,6 +5,7 @@ The splines, the meshes and the errors are those of `manifoldry._numerics.repuls
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ class DeviceMesh:
 
     def __init__(self, kernel: LayoutKernel, spacing: float, halves: tuple[int, int], gpu: Device) -> None:
         xp = gpu.xp
-        gpu.require("the mesh of the repulsion", 80 * halves[0] * halves[1])
-        self.xp, self.spacing, self.halves = xp, spacing, halves
+        gpu.require("the mesh of the repulsion", 96 * halves[0] * halves[1])
+        self.spacing, self.halves = spacing, halves
+        self.fft: Any = importlib.import_module("scipy.fft" if gpu.simulated else "cupyx.scipy.fft")
         # As in `KernelTransform`: (w - mean) / (1 - mean), on a mesh of twice the width, so that float32 resolves it.
         r, c = (spacing * xp.minimum(xp.arange(2 * half), 2 * half - xp.arange(2 * half)) for half in halves)
         drop = kernel.value_minus_one(r[:, None] ** 2 + c**2)
@@ -46,18 +48,20 @@ class DeviceMesh:
         shape = halves[0] - N_GUARD_NODES, halves[1] - N_GUARD_NODES
         n_copies = max(1, min(MAX_COPIES, MAX_COPIED_NODES // (shape[0] * shape[1])))
         self.charges, self.nodes = xp.zeros((n_copies, *shape), np.int64), xp.zeros(shape, np.float32)
+        self.padded = xp.zeros((2 * halves[0], 2 * halves[1]), np.float32)
         self.peak = xp.zeros(1, np.float32)
         self.views = {name: view(getattr(self, name)) for name in ("charges", "nodes", "peak")}
 
     def solve(self, positions: Any, charges: Any, place: Any, halt: Any) -> None:
         """Write the nodes and their peak for positions (n, 2) and charges (n,) of at most 1."""
-        xp, size = self.xp, (2 * self.halves[0], 2 * self.halves[1])
+        size = 2 * self.halves[0], 2 * self.halves[1]
+        rows, columns = self.nodes.shape
         self.charges[...] = 0
         spread.over(WIDTH * len(positions), positions, charges, place, halt, self.views["charges"])
-        waves = xp.fft.rfft2(self.charges.sum(axis=0).astype(np.float32), s=size)
-        nodes = xp.fft.irfft2(waves * self.waves, s=size)
-        rows, columns = self.nodes.shape
-        self.nodes[...] = nodes[:rows, :columns]
+        self.padded[:rows, :columns] = self.charges[0] if len(self.charges) == 1 else self.charges.sum(axis=0)
+        waves = self.fft.rfft2(self.padded)
+        waves *= self.waves
+        self.nodes[...] = self.fft.irfft2(waves, s=size, overwrite_x=True)[:rows, :columns]
         self.peak[0] = self.nodes.max()
 
 

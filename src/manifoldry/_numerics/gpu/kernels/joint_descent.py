@@ -25,7 +25,9 @@ not resolve, or does not suit a mesh. The host ends the last two, a layout the o
 N_SUMS = 8
 """Sums of a block after a move: of both coordinates and of their squares, and the largest of their opposites and of
 them."""
-SUM_THREADS, MAX_FOLD_THREADS = 128, 256  # threads of blocks that take sums, and most of the one that adds them
+SUM_THREADS, MAX_FOLD_THREADS = 128, 512  # threads of blocks that take sums, and most of the one that adds them
+MAX_SHRINKAGE = 2
+"""Maximum ratio of the lengths of a mesh to those that its layout needs: a new one costs as much as some iterations."""
 LANES, MAX_ATTRACT_THREADS = 8, 256  # threads that share a row of affinities, and most of a block
 
 _fit_mesh, _gather = on_device(mesh.fit_mesh), on_device(mesh.gather)
@@ -33,15 +35,20 @@ _fit_mesh, _gather = on_device(mesh.fit_mesh), on_device(mesh.gather)
 
 @cuda.jit(device=True)
 def _fold(shared, n_rows, n_totals):  # type: ignore[no-untyped-def]
-    """Combine what the threads of a block have, in ``shared[0]``: totals of the first rows, maxima of the others."""
+    """Combine what the threads of a block have, in ``shared[0]``: totals of the first rows, maxima of the others.
+
+    Halves are combined, so that the order of the sums is fixed.
+    """
+    t, n = cuda.threadIdx.x, cuda.blockDim.x
     cuda.syncthreads()
-    row = cuda.threadIdx.x
-    if row < n_rows:
-        result = shared[0, row]
-        for t in range(1, cuda.blockDim.x):
-            result = result + shared[t, row] if row < n_totals else max(result, shared[t, row])
-        shared[0, row] = result
-    cuda.syncthreads()
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            for row in range(n_rows):
+                a, b = shared[t, row], shared[t + half, row]
+                shared[t, row] = a + b if row < n_totals else max(a, b)
+        cuda.syncthreads()
+        n = half
 
 
 @cuda.jit(device=True)
@@ -49,16 +56,20 @@ def _fold_blocks(sums, shared, n_rows, n_totals):  # type: ignore[no-untyped-def
     """Combine the sums of all blocks."""
     t = cuda.threadIdx.x
     for row in range(n_rows):
-        result = 0.0 if row < n_totals else -math.inf
-        for block in range(t, len(sums), cuda.blockDim.x):
-            result = result + sums[block, row] if row < n_totals else max(result, sums[block, row])
-        shared[t, row] = result
+        shared[t, row] = 0.0 if row < n_totals else -math.inf
+    for block in range(t, len(sums), cuda.blockDim.x):
+        for row in range(n_rows):
+            a, b = shared[t, row], sums[block, row]
+            shared[t, row] = a + b if row < n_totals else max(a, b)
     _fold(shared, n_rows, n_totals)
 
 
 @device_kernel("void(float64[:, ::1], int64, float64, float64, int64, int64, int64, float64[::1], float64[::1])")
 def begin(sums, n, min_width, spacing, min_cells, half, other_half, place, state):  # type: ignore[no-untyped-def]
-    """Find mean and corner of the layout, and whether it has collapsed or needs another mesh: one block."""
+    """Find mean and corner of the layout, and whether it has collapsed or needs another mesh: one block.
+
+    A mesh serves until the layout leaves it, or a quarter of its area would do along an axis.
+    """
     shared = cuda.shared.array((MAX_FOLD_THREADS, N_SUMS), nb.float64)
     if state[HALT] >= FAINT:
         return
@@ -77,7 +88,8 @@ def begin(sums, n, min_width, spacing, min_cells, half, other_half, place, state
         state[HALT] = UNSUITED
         return
     fitted, rows, columns = _fit_mesh(state[SIDES], state[SIDES + 1], spacing, min_cells)
-    fits = 1.0 / fitted == place[2] and rows == half and columns == other_half
+    fits = 1.0 / fitted == place[2] and rows <= half <= MAX_SHRINKAGE * rows
+    fits = fits and columns <= other_half <= MAX_SHRINKAGE * columns
     state[HALT] = COLLAPSED if widest < min_width**2 else GO if fits else OTHER_MESH
 
 
@@ -149,14 +161,16 @@ def repel(positions, place, nodes, peak, offset, factor, faint_share, state, pus
         cuda.atomic.add(n_faint, 0, 1)
 
 
-@device_kernel("void(int64[::1], float32[:, ::1], float64, float64[:, ::1])")
+@device_kernel("void(int64[::1], float32[:, ::1], float64, float64[:, :, ::1])")
 def sum_exactly(points, positions, dof, sums):  # type: ignore[no-untyped-def]
-    """Write potential and gradient of all other points at some points: a block of at most SUM_THREADS each."""
+    """Write potential and gradient of all other points at some points, in parts ``sums[:, part]``: a block for each."""
     shared = cuda.shared.array((SUM_THREADS, 3), nb.float64)
-    t, i = cuda.threadIdx.x, points[cuda.blockIdx.x]
+    n_parts = sums.shape[1]
+    t, row, part = cuda.threadIdx.x, cuda.blockIdx.x // n_parts, cuda.blockIdx.x % n_parts
+    i = points[row]
     y, x = np.float64(positions[i, 0]), np.float64(positions[i, 1])
     phi, down, across = 0.0, 0.0, 0.0
-    for j in range(t, len(positions), cuda.blockDim.x):
+    for j in range(part * cuda.blockDim.x + t, len(positions), n_parts * cuda.blockDim.x):
         dy, dx = y - positions[j, 0], x - positions[j, 1]
         inverse = 1.0 / (1.0 + (dy * dy + dx * dx) / dof)
         w = inverse if dof == 1.0 else math.exp(0.5 * (dof + 1.0) * math.log(inverse))
@@ -167,7 +181,7 @@ def sum_exactly(points, positions, dof, sums):  # type: ignore[no-untyped-def]
     shared[t, 0], shared[t, 1], shared[t, 2] = phi, down, across
     _fold(shared, 3, 3)
     if t < 3:
-        sums[cuda.blockIdx.x, t] = shared[0, t]
+        sums[row, part, t] = shared[0, t]
 
 
 @device_kernel("void(float64[:, ::1], float32[:, ::1], float32[:, ::1], float64[::1], float64[::1], float64[:, ::1])")

@@ -48,7 +48,8 @@ class DeviceRows:
     def sweep(self, Y: Any, how: Sequence[float], first: int, steps: FloatArray, seeds: Array) -> None:
         """Move ``Y`` (n, d) by an even number of sweeps, of the given steps and seeds, from one array to another.
 
-        ``how`` are the negative sample rate, a and b, and the strength and offset of the repulsion.
+        ``how`` are the negative sample rate, a and b, and the strength and offset of the repulsion. The GPU counts the
+        sweeps, so that it can repeat them without the host.
         """
         from manifoldry._numerics.gpu.kernels import umap_layout as loops
 
@@ -58,9 +59,16 @@ class DeviceRows:
         if Y.shape[1] != 2:
             room = [view(xp.empty_like(Y))]
         loop = loops.sweep_rows if room else loops.sweep_pairs
-        for t, (step, seed) in enumerate(zip(steps, seeds, strict=True)):
-            loop.over(n, *edges, now, after, *room, *how, step, np.uint32((first + t) % 2**32), seed)
-            now, after = after, now
+        done = xp.zeros(1, dtype=np.int64)
+        sweeps = view(xp.asarray(steps)), view(xp.asarray(seeds)), np.uint32(first), view(done)
+
+        def move() -> None:
+            nonlocal done
+            loop.over(n, *edges, now, after, *room, *how, *sweeps, 0)
+            loop.over(n, *edges, after, now, *room, *how, *sweeps, 1)
+            done += 2
+
+        self.gpu.repeat(move, len(steps) // 2)
         Y[:1].tolist()  # waits for the GPU, so that progress and Ctrl-C are those of the layout
 
 

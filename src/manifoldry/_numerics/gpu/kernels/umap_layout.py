@@ -15,6 +15,7 @@ from manifoldry._numerics.kernels.negative_sampling import MAX_SQUARE, MIN_SQUAR
 
 EDGES = "int64[::1], int32[::1], uint32[::1]"
 HOW = "int64, float32, float32, float32, float32"  # negative sample rate, a, b, strength and offset of the repulsion
+SWEEP = "float32[::1], uint64[::1], uint32, int64[::1], int64"  # steps, seeds, first number, sweeps done, and more
 PAIRS, ROWS = "uint64[::1]", "float32[:, ::1]"
 ONE, TWO = np.float32(1.0), np.float32(2.0)
 LOW_BITS = U64(0xFFFFFFFF)
@@ -120,26 +121,35 @@ def _move_row(edges, Y, positions, i, total, self_index, bits, sweep, step, how)
         v += 1
 
 
-@device_kernel(f"void({EDGES}, {PAIRS}, {PAIRS}, {HOW}, float32, uint32, uint64)", fastmath=True)
-def sweep_pairs(indptr, indices, rates, Y, moved, n_negative, a, b, strength, offset, step, sweep, seed):  # type: ignore[no-untyped-def]
-    """Write the points of the plane after a sweep. Rows of many samples, the last, begin first: all end together."""
+@device_kernel(f"void({EDGES}, {PAIRS}, {PAIRS}, {HOW}, {SWEEP})", fastmath=True)
+def sweep_pairs(  # type: ignore[no-untyped-def]
+    indptr, indices, rates, Y, moved, n_negative, a, b, strength, offset, steps, seeds, first, done, later
+):
+    """Write the points of the plane after sweep ``done[0] + later`` of those with the given steps and seeds.
+
+    Rows of many samples, the last, begin first: all end together.
+    """
     i = len(Y) - 1 - cuda.grid(1)
     if i >= 0:
-        bits = U64(sampling.mix(seed ^ U64(i)))
+        t = done[0] + later
+        bits, sweep = U64(sampling.mix(seeds[t] ^ U64(i))), U32((np.int64(first) + t) & np.int64(0xFFFFFFFF))
         edges, how = (indices, rates, indptr[i], indptr[i + 1]), (n_negative, a, b, strength, offset)
-        moved[i] = _move_pair(edges, Y, Y[i], i, bits, sweep, step, how)
+        moved[i] = _move_pair(edges, Y, Y[i], i, bits, sweep, steps[t], how)
 
 
-@device_kernel(f"void({EDGES}, {ROWS}, {ROWS}, {ROWS}, {HOW}, float32, uint32, uint64)", fastmath=True)
-def sweep_rows(indptr, indices, rates, Y, moved, total, n_negative, a, b, strength, offset, step, sweep, seed):  # type: ignore[no-untyped-def]
+@device_kernel(f"void({EDGES}, {ROWS}, {ROWS}, {ROWS}, {HOW}, {SWEEP})", fastmath=True)
+def sweep_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, rates, Y, moved, total, n_negative, a, b, strength, offset, steps, seeds, first, done, later
+):
     """As `sweep_pairs` in any dimension; ``total`` is room for a sum per row."""
     i = len(Y) - 1 - cuda.grid(1)
     if i >= 0:
-        bits = U64(sampling.mix(seed ^ U64(i)))
+        t = done[0] + later
+        bits, sweep = U64(sampling.mix(seeds[t] ^ U64(i))), U32((np.int64(first) + t) & np.int64(0xFFFFFFFF))
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
         edges, how = (indices, rates, indptr[i], indptr[i + 1]), (n_negative, a, b, strength, offset)
-        _move_row(edges, Y, moved, i, total, i, bits, sweep, step, how)
+        _move_row(edges, Y, moved, i, total, i, bits, sweep, steps[t], how)
 
 
 @inlined

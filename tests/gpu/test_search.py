@@ -9,7 +9,7 @@ from manifoldry._core.run import Run
 from manifoldry.graph import _gpu
 from manifoldry.graph._engines import Brute, KDTree
 from manifoldry.graph._gpu import DeviceSearch, kmeans, nearest_centers, sorted_by_cell
-from manifoldry.graph._kernels.gpu_nearest import LARGEST, keep_smallest
+from manifoldry.graph._kernels.gpu_nearest import LARGEST, N_SLOTS, keep_smallest
 from manifoldry.graph._search import NeighborIndex, NeighborRule
 
 
@@ -46,7 +46,7 @@ def _smallest(rows, width, run, n_threads, chunk):
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])
-@pytest.mark.parametrize("width", [1, 9])
+@pytest.mark.parametrize("width", [1, 4, 9])
 def test_the_smallest_scores_are_kept_with_ties_in_order_of_columns(run, real, width):
     rows = np.random.default_rng(0).integers(-20, 20, size=(3, 90)).astype(real) / 4
     rows[1, :] = -1.0  # all tied
@@ -62,9 +62,9 @@ def test_the_smallest_scores_are_kept_with_ties_in_order_of_columns(run, real, w
 
 
 def test_more_smaller_scores_than_slots_lose_none(run):
-    rows = -np.arange(1400, dtype=np.float32)[None]  # every strip fills the slots
-    _, columns = _smallest(rows, 3, run, 8, 1400)
-    np.testing.assert_array_equal(columns, [[1399, 1398, 1397]])
+    rows = -np.arange(N_SLOTS + 52, dtype=np.float32)[None]  # every strip fills the slots
+    _, columns = _smallest(rows, 3, run, 8, N_SLOTS + 52)
+    np.testing.assert_array_equal(columns, [[N_SLOTS + 51, N_SLOTS + 50, N_SLOTS + 49]])
 
 
 def test_lists_without_enough_scores_are_filled_with_none(run):

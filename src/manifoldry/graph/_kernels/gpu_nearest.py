@@ -11,10 +11,10 @@ from manifoldry._core.device import device_kernel
 
 MAX_KEPT = 256
 """Maximum length of a list."""
-SCORES_PER_THREAD, MAX_NEW, MAX_THREADS = 4, 128, 128
+SCORES_PER_THREAD, MAX_NEW, MAX_THREADS = 4, 128, 256
 """Scores that a thread reads between two barriers, how many entries are added to a list before it is sorted again, and
 the maximum number of threads: one step adds at most their product to the slots."""
-N_SLOTS = 1024
+N_SLOTS = 2048
 """A power of two, at least ``MAX_KEPT + MAX_NEW + SCORES_PER_THREAD * MAX_THREADS``."""
 LANES, RANKED_ROWS = 32, 4
 """Threads that rank the candidates of a row, and rows of a block of these."""
@@ -79,6 +79,18 @@ def _score(scores, start, column, width, flip):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True)
+def _four_scores(scores, start, column, width, flip):  # type: ignore[no-untyped-def]
+    """Return four scores of a thread: loads under way at once hide that memory is slow."""
+    n_threads = cuda.blockDim.x
+    return (
+        _score(scores, start, column, width, flip),
+        _score(scores, start, column + n_threads, width, flip),
+        _score(scores, start, column + 2 * n_threads, width, flip),
+        _score(scores, start, column + 3 * n_threads, width, flip),
+    )
+
+
+@cuda.jit(device=True)
 def _add(score, column, last, n_kept, slot_scores, slot_columns, count):  # type: ignore[no-untyped-def]
     """Add a score below the last of the list; the slots that it finds do not matter after sorting."""
     if score < last:
@@ -115,6 +127,25 @@ def _sort(slot_scores, slot_columns, n):  # type: ignore[no-untyped-def]
         length *= 2
 
 
+@cuda.jit(device=True)
+def _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns):  # type: ignore[no-untyped-def]
+    """Return a bound above ``n_kept`` scores of the row or more: the smallest scores of as many threads are below it.
+
+    So few others are that the list is hardly ever sorted before the row has been read.
+    """
+    thread, n_threads, smallest = cuda.threadIdx.x, cuda.blockDim.x, LARGEST
+    if n_kept > n_threads or width <= SCORES_PER_THREAD * n_threads:
+        return LARGEST
+    for column in range(thread, width, SCORES_PER_THREAD * n_threads):
+        a, b, c, d = _four_scores(scores, start, column, width, flip)
+        smallest = min(smallest, min(min(a, b), min(c, d)))
+    slot_scores[thread], slot_columns[thread] = smallest, thread
+    _sort(slot_scores, slot_columns, n_threads)
+    bound = slot_scores[n_kept - 1]
+    cuda.syncthreads()  # all have read it before the list takes its place
+    return min(bound, LARGEST - 1) + 1
+
+
 @device_kernel(
     [
         f"void({bits}[::1], int64, int64, int64, int64, int64, int64[:, ::1], int32[:, ::1])"
@@ -126,28 +157,26 @@ def keep_smallest(scores, stride, width, first, lo, flip, kept, columns):  # typ
 
     ``scores`` are bits of floating-point numbers, and ``flip`` the largest integer of their type. A list holds scores
     and the columns, the first of which has the number ``first``, in ascending order: (`LARGEST`, -1) if it is not full.
-    A block owns a row. Its list and the new entries lie in slots. A score is compared with the last of the list only,
-    the few below it are added in any order, and sorting decides. Later columns do not replace equal earlier ones.
+    A block owns a row. Its list and the new entries lie in slots. A score is compared only with the last of the list
+    and with a bound of the smallest ones, the few below both are added in any order, and sorting decides. Later columns
+    do not replace equal earlier ones.
     """
     slot_scores = cuda.shared.array(N_SLOTS, np.int64)
     slot_columns = cuda.shared.array(N_SLOTS, np.int32)
     count = cuda.shared.array(1, np.int32)
     thread, n_threads, n_kept = cuda.threadIdx.x, cuda.blockDim.x, kept.shape[1]
     row, start = lo + cuda.blockIdx.x, cuda.blockIdx.x * stride
+    bound = _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns)
     for slot in range(thread, n_kept, n_threads):
         slot_scores[slot] = kept[row, slot]
         slot_columns[slot] = columns[row, slot]
     if thread == 0:
         count[0] = 0
     cuda.syncthreads()
-    last = slot_scores[n_kept - 1]
+    last = min(bound, slot_scores[n_kept - 1])
     column = thread
     for step in range(0, width, SCORES_PER_THREAD * n_threads):
-        # Four loads under way at once hide that memory is slow.
-        a = _score(scores, start, column, width, flip)
-        b = _score(scores, start, column + n_threads, width, flip)
-        c = _score(scores, start, column + 2 * n_threads, width, flip)
-        d = _score(scores, start, column + 3 * n_threads, width, flip)
+        a, b, c, d = _four_scores(scores, start, column, width, flip)
         _add(a, first + column, last, n_kept, slot_scores, slot_columns, count)
         _add(b, first + column + n_threads, last, n_kept, slot_scores, slot_columns, count)
         _add(c, first + column + 2 * n_threads, last, n_kept, slot_scores, slot_columns, count)
@@ -158,7 +187,7 @@ def keep_smallest(scores, stride, width, first, lo, flip, kept, columns):  # typ
         cuda.syncthreads()  # all have read the count before it changes
         if n_new > MAX_NEW or (n_new > 0 and step + SCORES_PER_THREAD * n_threads >= width):
             _sort(slot_scores, slot_columns, n_kept + n_new)
-            last = slot_scores[n_kept - 1]
+            last = min(bound, slot_scores[n_kept - 1])
             if thread == 0:
                 count[0] = 0
             cuda.syncthreads()

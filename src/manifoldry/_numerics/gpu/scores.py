@@ -21,7 +21,7 @@ def principal_scores(X: Array, n_components: int, run: Run) -> FloatArray:
     xp, chunks = gpu.xp, run.ranges(len(X), CHUNK_ENTRIES // X.shape[1])
     gpu.require("rows", X.nbytes + 16 * min(X.size, CHUNK_ENTRIES))
     rows = gpu.array(X)
-    mean = sum(rows[lo:hi].sum(axis=0, dtype=np.float64) for lo, hi in chunks) / len(X)
+    mean = sum(xp.ones(hi - lo) @ rows[lo:hi] for lo, hi in chunks) / len(X)
     scatter: Any = 0.0
     for lo, hi in chunks:
         centered = rows[lo:hi] - mean

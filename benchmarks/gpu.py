@@ -2,10 +2,10 @@
 
     MANIFOLDRY_DATA=folder python benchmarks/gpu.py [--quick] [--warm] [--only UMAP ...] [--device cuda ...]
 
-Every cell runs in a process of its own, which fits the same rows twice: "first" is the first call of the process, with
-compiled loops from the cache (after ``--warm``, which runs every cell once before, unmeasured), "seconds" the second,
-from rows of the host to a result on the host. A cell that takes longer
-than ``--limit`` seconds ends. The table is stored after every row, and rows of an earlier run that are not measured
+Every cell runs in a process of its own. On a GPU it fits the same rows twice: "first" is the first call of the process,
+with compiled loops from the cache (after ``--warm``, which runs every cell once before, unmeasured), "seconds" the
+second, from rows of the host to a result on the host. On the CPU a few rows come first. A cell that takes longer than
+``--limit`` seconds ends. The table is stored after every row, and rows of an earlier run that are not measured
 again stay. ``--quick`` takes a hundredth of the rows, which tests the script.
 """
 
@@ -37,7 +37,9 @@ from manifoldry._numerics.ranks import rank_measures
 from neighbor_embeddings import label_score
 from tables import Table
 
-N_JUDGED, N_SAMPLED = 200_000, 1000  # rows that quality is measured among, and at
+N_JUDGED, N_SAMPLED, N_LABELED = 200_000, 1000, 20_000
+"""Rows that quality is measured among, those at which trustworthiness and recall are, and those at which labels are."""
+N_WARM = {"cores": 100_000, "core": 2000}  # rows of a call of the CPU before the measured one, which loads the loops
 ROLL_ROWS = 2**20  # rows of a block of the sheet
 DEVICES = ("cuda", "cores", "core", "torchdr")
 TORCHDR = {"UMAP": ("UMAP",), "TSNE": ("TSNE", "InfoTSNE")}
@@ -143,31 +145,31 @@ def peak_memory(library: str) -> Iterator[Callable[[], float]]:
 
 def calls(task: Task, device: str, folder: Path, n: int) -> tuple[Callable[[np.ndarray], Any], np.ndarray]:
     """Return the call that is measured, of rows to (result, stages, other numbers), and the rows."""
-    place = {"device": "cuda"} if device == "cuda" else {}
+    place: dict[str, Any] = {"device": "cuda"} if device == "cuda" else {"n_jobs": 1 if device == "core" else None}
     X, _ = load(task.data, n, folder)
     if task.kind == "search":
-        return lambda rows: searched(rows, int(task.what), place.get("device", "cpu")), X
+        return lambda rows: searched(rows, int(task.what), **place), X
     if device.startswith("torchdr"):
         return lambda rows: torchdr_fit(device.partition(" ")[2], rows), X
     method = getattr(manifoldry, task.what)
-    settings = place if task.what != "LTSA" else {}
+    place = {name: value for name, value in place.items() if name in method().get_params()}
     if task.kind == "transform":
-        model = method(**settings).fit(X)
+        model = method(**place).set_params(n_jobs=None).fit(X).set_params(**place)
         new, _ = load(task.data, n, folder, skip=n)
         return lambda rows: (model.transform(rows), {}, {}), new
 
     def fit(rows: np.ndarray) -> Any:
-        model = method(**settings).fit(rows)
+        model = method(**place).fit(rows)
         other = {"divergence": float(model.kl_divergence_)} if hasattr(model, "kl_divergence_") else {}
         return model.embedding_, model.diagnostics_["seconds"], other
 
     return fit, X
 
 
-def searched(X: np.ndarray, k: int, device: str) -> Any:
+def searched(X: np.ndarray, k: int, **place: Any) -> Any:
     from manifoldry.graph._search import NeighborRule, neighbor_graph
 
-    run = Run(0, device=device)
+    run = Run(0, **place)
     with run.on_gpu():
         graph, _ = neighbor_graph(X, NeighborRule(k).resolve(len(X)), run)
     return graph.indices.reshape(len(X), -1), run.seconds, {}
@@ -183,13 +185,13 @@ def torchdr_fit(name: str, X: np.ndarray) -> Any:
 
 def measure(name: str, device: str, n: int, folder: Path, save: str) -> dict[str, Any]:
     """Return the numbers of a cell; the result of the second call goes to a file."""
-    if device == "core":
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     gpu = on_gpu(device)
     call, X = calls(TASKS[name], device, folder, n)
+    if device == "core":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with peak_memory(device.partition(" ")[0]) as peak:
         begin = time.perf_counter()
-        first = call(X)
+        first = call(X if gpu else X[: N_WARM[device]])
         cell: dict[str, Any] = {"first": time.perf_counter() - begin if gpu else None}
         cell["GPU_MB"] = peak() or None
     begin = time.perf_counter()
@@ -213,7 +215,7 @@ def quality(task: Task, X: np.ndarray, known: np.ndarray, result: np.ndarray) ->
         return sheet_quality(X, result, known)
     some = np.random.default_rng(0).permutation(len(X))[:N_JUDGED]
     X, Y, labels = X[some], result[some], known[some]
-    trust, m = rank_measures(X, Y, n_neighbors=15, sample=N_SAMPLED).trustworthiness, min(N_SAMPLED, len(X) // 2)
+    trust, m = rank_measures(X, Y, n_neighbors=15, sample=N_SAMPLED).trustworthiness, min(N_LABELED, len(X) // 2)
     return {"trust": float(trust), "labels": label_score(Y[m:], labels[m:], Y[:m], labels[:m])}
 
 
@@ -231,7 +233,7 @@ def run_cell(name: str, device: str, n: int, folder: Path, limit: float) -> dict
     """Run a cell in its own process: its numbers and result, or what went wrong."""
     if on_gpu(device) and missing_gpu():
         return {"error": "no GPU"}
-    path = folder / "result.npy"
+    path = folder / f"{name}-{device}.npy"
     command = [sys.executable, "-W", "ignore", __file__, "--cell", name, device, str(n), str(folder), str(path)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"} if device == "core" else dict(os.environ)
     try:
@@ -279,7 +281,7 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
     caption = (
         f"Calls on a GPU ({gpu_name()}), on all cores and on one, from rows on the host to the result there: the first "
         "call of a process with cached loops, and the second. Trustworthiness "
-        f"and labels at {N_SAMPLED:,} of {N_JUDGED:,} rows; stages are the longest of a call, in seconds."
+        f"at {N_SAMPLED:,} and labels at {N_LABELED:,} of {N_JUDGED:,} rows; stages are the longest, in seconds."
     )
     table = Table("gpu", caption, columns, ("cupy-cuda13x", "numba-cuda", "torch", "torchdr"))
     rows = {(row["call"], row["device"]): row for row in earlier}

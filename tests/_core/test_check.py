@@ -174,10 +174,6 @@ def test_scales_of_squares_reach_twice_as_far():
 def test_spread_is_that_of_the_widest_column():
     X = np.array([[1.0, 5.0], [2.0, 5.0], [-3.0, 5.5]])
     assert check.column_spread(X) == 5.0
-    many = np.tile(X, (2 * check.N_SPREAD_ROWS, 1))
-    many[-1] += 1e3
-    assert check.column_spread(many) > check.column_spread(many, 5.0) == 5.0
-    assert check.column_spread(many, 6.0) == check.column_spread(many)
     assert check.column_spread(np.float32(3e38) * np.array([[1], [-1]], dtype=np.float32)) > 5e38
     assert check.column_spread(csr_array(np.array([[0.0, -7.0], [1.0, 0.0]]))) == 7.0
 

@@ -303,28 +303,18 @@ def _folded(extreme: np.ufunc, parts: Sequence[Array], n_columns: int) -> Array:
     return folded
 
 
-N_SPREAD_ROWS = 4096  # first rows whose spread is mostly enough
+def column_spread(X: Any) -> float:
+    """Return the largest range of a column, in double precision; for sparse rows, the largest magnitude."""
+    return float(abs(X).max()) if hasattr(X, "tocsr") else extent(X).spread
 
 
-def column_spread(X: Any, enough: float = np.inf) -> float:
-    """Return the largest range of a column, in double precision; for sparse rows, the largest magnitude.
-
-    If the first rows have a range of ``enough``, that is returned: it takes far less time than all rows.
-    """
-    if hasattr(X, "tocsr"):
-        return float(abs(X).max())
-    if len(X) > N_SPREAD_ROWS and enough < np.inf and (spread := extent(X[:N_SPREAD_ROWS]).spread) >= enough:
-        return spread
-    return extent(X).spread
-
-
-def rounding_message(X: Any) -> str | None:
+def rounding_message(X: Any, n_jobs: int | None = 1) -> str | None:
     """Return a message if rows are so far from the origin that their differences have lost digits to rounding."""
     if hasattr(X, "tocsr") or X.dtype.kind != "f":
         return None
-    size = max(float(X.max()), -float(X.min()))
+    extremes = extent(X, n_jobs)
+    size, spread = extremes.size, extremes.spread
     lost = float(np.finfo(X.dtype).eps) * size
-    spread = column_spread(X, lost / MAX_ROUNDING_SHARE)
     if lost <= MAX_ROUNDING_SHARE * spread:
         return None
     cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is created"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from manifoldry._core.arrays import taken
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry.graph._engines import N_CENTER_ROWS, Brute, recall_by_distance
@@ -155,7 +156,7 @@ class NNDescent:
         Z = self._project_fitted(run)
         first = ProjectionTree.build(Z, seeds[0])
         # In the order of a tree's leaves, points near in space are near in memory.
-        self.order, self.Z = first.members, _taken(Z, first.members, run)
+        self.order, self.Z = first.members, taken(Z, first.members, run)
         del Z  # as large as all lists
         others = run.map(ProjectionTree.build, [(self.Z, seed) for seed in seeds[1:]])
         trees = [first.renumbered(), *others]
@@ -315,13 +316,6 @@ class NNDescent:
         Y = np.empty((len(Q), self.basis.shape[1]), np.float32)
         project(centered, self.basis.astype(np.float64), Y)
         return Y
-
-
-def _taken(Z: Array, order: Array, run: Run) -> Array:
-    """Return ``Z[order]``."""
-    rows = np.empty_like(Z)
-    run.map(lambda lo, hi: np.take(Z, order[lo:hi], 0, rows[lo:hi], "clip"), run.ranges(len(Z), 4096))
-    return rows
 
 
 def _candidates(ids: Array, is_new: Array, n_listed: int, n_reverse: int, run: Run) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
-from manifoldry._core.arrays import sample_of
+from manifoldry._core.arrays import sample_of, taken
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from manifoldry._numerics.geometry.scales import DominatedAxis, DominatingColumns
 
 MIN_CHECKED_POINTS = 30  # Least number of points of which anything is said: fewer are seen one by one
-MAX_CHECKED_POINTS = 2_000_000  # most points of a layout that are checked; of more, a random sample
+MAX_CHECKED_POINTS = 1_000_000  # most points of a layout that are checked; of more, a random sample
 MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
@@ -138,8 +138,8 @@ class LayoutCheck:
         """Return the check of some points only; a graph stays whole."""
         X = self.X
         if not (isinstance(X, NeighborGraph) or (issparse(X) and self.pairwise)):
-            X = X[np.ix_(rows, rows)] if self.pairwise else X[rows]
-        return replace(self, X=X, Y=np.asarray(self.Y[rows], dtype=float), numbers=rows)
+            X = X[np.ix_(rows, rows)] if self.pairwise else X[rows] if issparse(X) else taken(X, rows, self.run)
+        return replace(self, X=X, Y=np.asarray(taken(self.Y, rows, self.run), dtype=float), numbers=rows)
 
     def report(self) -> LayoutReport:
         """Run all checks."""
@@ -154,7 +154,7 @@ class LayoutCheck:
         limit = TOO_DOMINATED_SHARE if drawn else np.inf
         crowded, share = self._crowds(plotted, axes)
         rows = not isinstance(self.X, NeighborGraph) and not self.pairwise
-        rounded = check.rounding_message(self.X) if rows else None
+        rounded = check.rounding_message(self.X, self.run.n_jobs) if rows else None
         warned = self.for_pictures and share > TOO_CROWDED_SHARE
         return LayoutReport(
             () if rounded is None else (rounded,),

@@ -115,7 +115,7 @@ class Clusterer(ClusterMixin, RunMixin):
         self._check_metric()
 
     def _fit_points(self, points: FloatArray, y: Any, run: Run) -> Self:  # noqa: ARG002
-        rounded = check.rounding_message(points)
+        rounded = check.rounding_message(points, run.n_jobs)
         if rounded:
             warn(rounded, EmbeddingWarning)
         with one_blas_thread(openmp=False):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry._core.arrays import taken
 from manifoldry._core.chunks import ChunkedData, ChunkSample
 from manifoldry._core.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt, parameter
 from manifoldry._core.registry import register
@@ -184,7 +185,7 @@ class IPA(DeviceMixin, PatchEmbedder):
         size = len(X) if self._patch_rule.given else bounded_size(self._sample_size(), X.shape[1])
         sample = drawn_rows(len(X), size, run.rng("sampled rows"), run)  # the same rows as for chunked data
         part = None if targets is None else targets.part(sample)
-        rows, charted = np.asarray(X[sample], dtype=float), list[PlaceRows]()
+        rows, charted = np.asarray(taken(X, sample, run), dtype=float), list[PlaceRows]()
         if len(sample) == len(X):
             return self._pack(sample, self._search(rows, part, len(X), run), targets)
 

@@ -14,6 +14,7 @@ from manifoldry.graph._operations import (
     MAX_SMALL_COMPONENT,
     bridge,
     components,
+    edge_ratios,
     join_small_components,
     label_components,
     local_scale,
@@ -243,6 +244,20 @@ def test_a_connected_graph_needs_no_bridge():
 
 
 # Scales
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 16])
+def test_edge_ratios_are_lengths_in_a_layout_over_those_of_the_edges(threads, monkeypatch):
+    graph, Y = symmetrize(random_directed(6)), np.random.default_rng(6).normal(size=(40, 2))
+    rows, lengths, run = graph.rows(), graph.lengths, Run(0, threads)
+    spans = np.linalg.norm(Y[rows] - Y[graph.indices], axis=1)
+    expected = np.where(lengths > 0, spans / np.where(lengths > 0, lengths, 1.0), 1.0)
+    whole = edge_ratios(graph, Y).tobytes()
+    monkeypatch.setattr(_operations, "MIN_MERGED_ROWS", 3)
+    assert edge_ratios(graph, Y, run).tobytes() == whole
+    np.testing.assert_allclose(edge_ratios(graph, Y, run), expected, rtol=1e-14)
+    upward = (rows < graph.indices) & (lengths > 0)
+    np.testing.assert_array_equal(edge_ratios(graph, Y, run, once=True), edge_ratios(graph, Y)[upward])
 
 
 @pytest.mark.parametrize("k", [None, 1, 4, 50])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -134,6 +135,15 @@ class NeighborGraph(OneLine):
     def degrees(self) -> IntArray:
         """Number of neighbors of each point."""
         return np.diff(self.indptr)
+
+    @cached_property
+    def connected(self) -> bool:
+        """Whether the graph is symmetric and connected."""
+        from manifoldry._core.csgraph import breadth_first_order
+
+        # Taken as directed, a symmetric graph is not transposed, which takes longer than the search.
+        whole = self.symmetric and breadth_first_order(self.to_sparse(), 0, return_predecessors=False)
+        return whole is not False and len(whole) == self.n_points
 
     def row(self, i: int) -> tuple[IntArray, FloatArray]:
         """Neighbors of point ``i`` and their distances."""

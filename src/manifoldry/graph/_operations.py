@@ -89,11 +89,9 @@ def reversed_lists(ends: IntArray, members: IntArray, n_points: int, run: Run) -
 
 def components(graph: NeighborGraph) -> list[IntArray]:
     """Return the members of each connected component, the largest first (ties: the one with the lower index)."""
-    matrix = graph.to_sparse()
-    # Taken as directed, a symmetric graph is not transposed, which takes longer than the search.
-    if graph.symmetric and len(breadth_first_order(matrix, 0, return_predecessors=False)) == graph.n_points:
+    if graph.connected:
         return [np.arange(graph.n_points)]
-    n, labels = connected_components(matrix, directed=False)
+    n, labels = connected_components(graph.to_sparse(), directed=False)
     order = np.argsort(labels, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(labels, minlength=n))[:-1])
     return sorted(groups, key=lambda members: (-len(members), members[0]))
@@ -121,12 +119,22 @@ def label_components(labels: IntArray, graph: NeighborGraph, run: Run | None = N
     return components.astype(np.int64), component_labels
 
 
-def edge_spans(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
-    """Return every edge's length in Y."""
-    squares = np.zeros(graph.n_edges)
-    for column in np.ascontiguousarray(Y.T):  # along the rows of a narrow array it takes far longer
-        squares += np.square(np.repeat(column, graph.degrees) - column[graph.indices])
-    return np.sqrt(squares)
+def edge_ratios(graph: NeighborGraph, Y: FloatArray, run: Run | None = None, *, once: bool = False) -> FloatArray:
+    """Return every edge's length in Y over its own, 1 between coincident points; ``once``: if not, and i < j."""
+    columns, degrees = np.ascontiguousarray(Y.T), graph.degrees  # along the rows of a narrow array it takes far longer
+
+    def of_rows(lo: int, hi: int) -> FloatArray:
+        edges = slice(graph.indptr[lo], graph.indptr[hi])
+        indices, lengths = graph.indices[edges], graph.lengths[edges]
+        squares = np.zeros(len(indices))
+        for column in columns:
+            squares += np.square(np.repeat(column[lo:hi], degrees[lo:hi]) - column[indices])
+        apart = lengths > 0
+        ratios = np.divide(np.sqrt(squares), lengths, out=np.ones(len(lengths)), where=apart)
+        return ratios[apart & (np.repeat(np.arange(lo, hi), degrees[lo:hi]) < indices)] if once else ratios
+
+    run = run or Run(0, 1)
+    return np.concatenate(run.map(of_rows, run.shares(graph.n_points, MIN_MERGED_ROWS)))
 
 
 def closed_groups(graph: NeighborGraph, run: Run) -> int:

@@ -180,7 +180,7 @@ def test_torn_edges_are_cut_unless_they_hold_the_graph_together():
     graph = NeighborGraph.from_pairs(*both, lengths, 5, symmetric=True)
     Y = X.copy()
     Y[[3, 4]] += [[0, 1.5], [9, 0]]  # 3-0 and 1-4 become more than twice as long, and only 1-4 reaches 4
-    left = without_torn(graph, Y)
+    left = without_torn(graph, Y, RUN)
     kept = set(zip(left.rows().tolist(), left.indices.tolist(), strict=True))
     assert kept == {(a, b) for a, b in zip(*both, strict=True)} - {(0, 3), (3, 0)}
 

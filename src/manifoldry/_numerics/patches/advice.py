@@ -17,8 +17,9 @@ from manifoldry._numerics.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry._numerics.patches.charts import MAX_WHOLE_POINTS, Charts, GeodesicCharts, layout_kind
 from manifoldry._numerics.patches.layout import PatchLayout
 from manifoldry._numerics.patches.overlaps import MIN_TIGHTNESS
-from manifoldry._numerics.patches.restarts import MAX_COMPRESSION, SelectedLayout, edge_ratios
+from manifoldry._numerics.patches.restarts import MAX_COMPRESSION, SelectedLayout
 from manifoldry._numerics.patches.tessellation import Tessellation
+from manifoldry.graph._operations import edge_ratios
 
 MAX_CHART_RESIDUAL = 0.1  # largest residual of a chart, relative to the spread of its patch, without a finding
 MAX_TORN_SHARE = 0.02

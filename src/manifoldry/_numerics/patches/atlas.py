@@ -27,7 +27,7 @@ from manifoldry._numerics.patches.cover import (
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
 from manifoldry._numerics.patches.restarts import Trial
-from manifoldry.graph._operations import components, edge_spans
+from manifoldry.graph._operations import components, edge_ratios
 from manifoldry.graph._search import NeighborIndex
 
 OVERLAP_GROWTH, MAX_GROWTHS = 1.5, 4
@@ -104,17 +104,14 @@ class Atlas:
         sizes = self.charts.sizes
         return patch_components(self.overlaps[self.overlaps.well_conditioned(sizes)], self.charts.n_patches)
 
-    def agrees_with(self, graph: NeighborGraph, Y: FloatArray) -> bool:
+    def agrees_with(self, graph: NeighborGraph, Y: FloatArray, run: Run) -> bool:
         """Return whether the layout Y keeps the lengths that the edges of the sample's ``graph`` have in the charts."""
-        rows = graph.rows()
-        up = (rows < graph.indices) & (graph.lengths > 0)
         intact = np.abs(self.distortions) < 1  # not NaN either
         if not intact.any():
             return True
-        distortions = self.distortions[intact]
-        spans = edge_spans(graph, Y)[up][intact] / graph.lengths[up][intact]
-        change = float(np.quantile(np.abs(spans / (1 + distortions) - 1), INCONSISTENT_QUANTILE))
-        return change <= max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
+        distortions, ratios = self.distortions[intact], edge_ratios(graph, Y, run, once=True)[intact]
+        limit = max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
+        return bool((np.abs(ratios / (1 + distortions) - 1) <= limit).mean() >= INCONSISTENT_QUANTILE)
 
 
 @dataclass(frozen=True)

@@ -221,9 +221,9 @@ class PatchLayout:
     active: Array  # mask of the overlaps that the patches were stitched with
     unfolded: UnfoldedPatches
 
-    def agrees_with(self, graph: NeighborGraph) -> bool:
+    def agrees_with(self, graph: NeighborGraph, run: Run) -> bool:
         """Return whether edges of the sample's graph keep the lengths that they have in the charts."""
-        return self.atlas.agrees_with(graph, self.unfolded.coordinates)
+        return self.atlas.agrees_with(graph, self.unfolded.coordinates, run)
 
 
 def lay_out(

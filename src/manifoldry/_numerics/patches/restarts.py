@@ -13,7 +13,7 @@ from manifoldry._core.csgraph import connected_components
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.supervised import supervised_lists
-from manifoldry.graph._operations import edge_spans, join_small_components, symmetrize
+from manifoldry.graph._operations import component_labels, components, edge_ratios, join_small_components, symmetrize
 from manifoldry.graph._sample import NeighborhoodData, Targets
 from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.graph._short_circuits import short_circuits
@@ -107,7 +107,9 @@ def best_restart(  # noqa: PLR0913 -- two questions about a layout
                     break
                 trial_graph = pruned
                 if number % 3 != 1:
-                    trial_graph = thinned(pruned) if number % 3 == 0 else without_torn(pruned, coordinates(best.layout))
+                    trial_graph = (
+                        thinned(pruned) if number % 3 == 0 else without_torn(pruned, coordinates(best.layout), run)
+                    )
                 candidate = evaluated(make(Trial(number, trial_graph, SCALES[(number - 1) % len(SCALES)])), trial_graph)
                 scores.append(candidate.score)
                 best = candidate if candidate.score < best.score else best
@@ -116,9 +118,9 @@ def best_restart(  # noqa: PLR0913 -- two questions about a layout
     return replace(best, scores=tuple(round(score, SCORE_DIGITS) for score in scores))
 
 
-def without_torn(graph: NeighborGraph, Y: FloatArray) -> NeighborGraph:
+def without_torn(graph: NeighborGraph, Y: FloatArray, run: Run) -> NeighborGraph:
     """Return the graph without edges stretched by more than `MAX_EDGE_STRETCH` in Y, but for those that connect it."""
-    return reconnected(graph, edge_ratios(graph, Y) <= MAX_EDGE_STRETCH)
+    return reconnected(graph, edge_ratios(graph, Y, run) <= MAX_EDGE_STRETCH)
 
 
 def thinned(graph: NeighborGraph) -> NeighborGraph:
@@ -135,11 +137,6 @@ def reconnected(graph: NeighborGraph, mask: Array) -> NeighborGraph:
     """Return the graph with the edges of the mask, and those between the components that they form."""
     _, labels = connected_components(graph.with_edges_where(mask).to_sparse(), directed=False)
     return graph.with_edges_where(mask | (labels[graph.rows()] != labels[graph.indices]))
-
-
-def edge_ratios(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
-    """Return every edge's length in Y over its own, 1 for edges between coincident points."""
-    return np.divide(edge_spans(graph, Y), graph.lengths, out=np.ones(graph.n_edges), where=graph.lengths > 0)
 
 
 @dataclass(frozen=True)
@@ -163,8 +160,8 @@ class InconsistencyScore:
     def of(cls, X: Array, graph: NeighborGraph, run: Run) -> InconsistencyScore:
         """Measure at random points, or all."""
         points = np.sort(run.rng("contradictions").permutation(len(X))[:N_INCONSISTENCY_POINTS])
-        _, labels = connected_components(graph.to_sparse(), directed=False)
-        rows, parts, blocks = np.asarray(X[points], dtype=float), labels[points], run.ranges(len(points), PAIR_ROWS)
+        parts = component_labels(components(graph))[points]
+        rows, blocks = np.asarray(X[points], dtype=float), run.ranges(len(points), PAIR_ROWS)
 
         def counted(lo: int, hi: int) -> FloatArray:
             distances = cdist(rows[lo:hi], rows[lo:])
@@ -197,7 +194,7 @@ class InconsistencyScore:
 
         blocks = [(lo, hi, distances) for (lo, hi), distances in zip(self.blocks, self.distances, strict=True)]
         count, shrunk, shortfall, total = np.array(self.run.map(of_block, blocks)).sum(axis=0).tolist()
-        stretched = np.clip(edge_ratios(self.graph, Y) - 1, 0.0, 1.0)
+        stretched = np.clip(edge_ratios(self.graph, Y, self.run) - 1, 0.0, 1.0)
         inconsistency = shrunk / max(count, 1) + (float(stretched.mean()) if len(stretched) else 0.0)
         return inconsistency, float(np.sqrt(shortfall / total)) if total else 0.0
 

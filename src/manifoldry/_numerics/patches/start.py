@@ -99,7 +99,7 @@ def surface_layout(
         layout = lay_out(atlas, n_components, run, max_rank=n_components + 1)
         if only_surfaces and not _fits(rows, layout, n_components, run):
             continue
-        agreed = layout.agrees_with(graph)
+        agreed = layout.agrees_with(graph, run)
         if len(rows) == len(X):
             return layout.unfolded.coordinates, agreed
         with run.stage("unfolding"):

@@ -36,8 +36,9 @@ from manifoldry._numerics.patches.layout import (
     map_charted_points,
 )
 from manifoldry._numerics.patches.overlaps import Overlaps, check_connected_patches, merged_overlaps
-from manifoldry._numerics.patches.restarts import Trial, best_restart, edge_ratios, resolve_n_init, sample_graph
+from manifoldry._numerics.patches.restarts import Trial, best_restart, resolve_n_init, sample_graph
 from manifoldry.data._chunked.sampling import drawn_rows
+from manifoldry.graph._operations import edge_ratios
 from manifoldry.graph._sample import Targets
 from manifoldry.methods._base import estimator, fitted
 from manifoldry.methods._base._chunks import ChunkSupport, bounded_size
@@ -187,7 +188,7 @@ class IPA(DeviceMixin, PatchEmbedder):
         part = None if targets is None else targets.part(sample)
         rows, charted = np.asarray(taken(X, sample, run), dtype=float), list[PlaceRows]()
         if len(sample) == len(X):
-            return self._pack(sample, self._search(rows, part, len(X), run), targets)
+            return self._pack(sample, self._search(rows, part, len(X), run), run, targets)
 
         def overlaps_of_all(atlas: Atlas, origin: FloatArray) -> Overlaps:
             charted[:], overlaps = chart_points(X, atlas, origin, run)
@@ -197,7 +198,7 @@ class IPA(DeviceMixin, PatchEmbedder):
         with run.stage("unfolding"):
             stitched = search.layout.unfolded.stitched
             coordinates, disagreement = map_charted_points(charted, X.shape, stitched, run)
-        packed = self._pack(sample, search, targets)
+        packed = self._pack(sample, search, run, targets)
         fitted = {**packed.fitted, "disagreement_": disagreement}
         return replace(packed, coordinates=coordinates, fitted=fitted, unshared=True)
 
@@ -294,7 +295,7 @@ class IPA(DeviceMixin, PatchEmbedder):
             cells = isinstance(cover, VoronoiCover)
             radii = cell_radii(centered, cover.centers, run) if cells else np.empty(0)
         else:
-            embedding, radii = self._pack(np.arange(len(rows)), updated[0]), updated[1]
+            embedding, radii = self._pack(np.arange(len(rows)), updated[0], run), updated[1]
         growth = PatchGrowth(rows, radii, self._settings())
         return replace(embedding, fitted={**embedding.fitted, "_growth": growth})
 
@@ -305,15 +306,15 @@ class IPA(DeviceMixin, PatchEmbedder):
             return chunks.reduce(ChunkOverlaps.of(atlas, origin, sample.n_rows), merged_overlaps, run)
 
         search = self._search(dense(sample.rows), targets, sample.n_rows, run, overlaps_of_all)
-        return self._pack(np.arange(len(sample.numbers)), search, targets)
+        return self._pack(np.arange(len(sample.numbers)), search, run, targets)
 
-    def _pack(self, sample: IntArray, search: PatchSearch, targets: Targets | None = None) -> Embedding:
+    def _pack(self, sample: IntArray, search: PatchSearch, run: Run, targets: Targets | None = None) -> Embedding:
         """Return the embedding of the sample, the rows with these numbers, with its maps."""
         chosen, layout, charts = search.chosen, search.layout, search.atlas.charts
         unfolded, stitched = layout.unfolded, layout.unfolded.stitched
         check_connected_patches(stitched.n_components, self.disconnected)
         active = layout.overlaps[layout.active]
-        changes = edge_ratios(chosen.graph, unfolded.coordinates) - 1
+        changes = edge_ratios(chosen.graph, unfolded.coordinates, run) - 1
         return Embedding(
             unfolded.coordinates,
             graph=chosen.graph,
@@ -392,7 +393,7 @@ class IPA(DeviceMixin, PatchEmbedder):
             graph,
             n_init,
             run,
-            agrees=lambda made, cut: made[0].agrees_with(cut),
+            agrees=lambda made, cut: made[0].agrees_with(cut, run),
         )
         search = PatchSearch(graph, dimension, chosen, origin)
         compared = overlaps_of_all is not None and (no_surface or not once)

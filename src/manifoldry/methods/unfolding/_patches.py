@@ -144,7 +144,7 @@ def updated_layout(
     if score > max(MIN_RAISED_CONTRADICTION, MAX_RAISE * min(model.diagnostics_["contradictions"])):
         return None
     history = [*model.diagnostics_["edge_changes"], (atlas.charts.n_patches, atlas.distortion)]
-    agreed = layout.agrees_with(graph)
+    agreed = layout.agrees_with(graph, run)
     chosen = SelectedLayout((layout, history), graph, score, (round(score, SCORE_DIGITS),), agreed, compression)
     return PatchSearch(graph, dimension, chosen, model.mean_), radii
 

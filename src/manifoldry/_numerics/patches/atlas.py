@@ -214,7 +214,7 @@ def loose_patches(atlas: Atlas, labels: IntArray, connected: list[IntArray]) -> 
     sizes = np.bincount(parts[labels])
     loose = np.zeros(atlas.charts.n_patches, dtype=bool)
     for members in connected:
-        patches = np.unique(labels[members])
+        patches = np.flatnonzero(np.bincount(labels[members]))
         small = sizes[parts[patches]] <= MAX_LOOSE_SHARE * len(members)
         loose[patches] |= small & ~small.all()
     return loose
@@ -327,17 +327,19 @@ def sample_distortions(
     indptr, indices = graph.indptr.astype(np.int64, copy=False), graph.indices.astype(np.int64, copy=False)
     lengths, changes = graph.lengths.astype(np.float64, copy=False), np.empty(graph.n_edges)
     entries = members.starts, members.patches, members.weights, f
-    run.map(
-        lambda lo, hi: edge_changes(indptr, indices, lengths, *entries, lo, hi, changes),
-        run.shares(graph.n_points, MIN_SWEPT_ROWS),
-    )
-    outside = np.flatnonzero(changes == OUTSIDE)
+
+    def work(lo: int, hi: int) -> tuple[FloatArray, IntArray]:
+        edge_changes(indptr, indices, lengths, *entries, lo, hi, changes)
+        part = changes[indptr[lo] : indptr[hi]]
+        return part[part != LOWER], indptr[lo] + np.flatnonzero(part == OUTSIDE)
+
+    kept, outside = map(np.concatenate, zip(*run.map(work, run.shares(graph.n_points, MIN_SWEPT_ROWS)), strict=True))
     if len(outside):
         heaviest = members.heaviest()
         a, b = heaviest[np.searchsorted(indptr, outside, side="right") - 1], heaviest[indices[outside]]
         shared = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
-        changes[outside] = np.where(shared, np.nan, 1.0)
-    return changes[changes != LOWER]
+        kept[kept == OUTSIDE] = np.where(shared, np.nan, 1.0)
+    return kept
 
 
 @dataclass(frozen=True)

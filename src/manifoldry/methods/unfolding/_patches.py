@@ -174,7 +174,7 @@ def updated_atlas(
         return charted_atlas(rows, graph, cover, cover.members(rows, run), charts, run), radii
     radii = np.concatenate([radii, cell_radii(rows[far], centers, run)])
     all_centers = np.concatenate([cover.centers, centers])
-    borders = cell_borders(nearest_center(rows, all_centers, run), graph, len(all_centers))
+    borders = cell_borders(nearest_center(rows, all_centers, run), graph, len(all_centers), run)
     cover = replace(cover, centers=all_centers, neighbors=borders)
     members = cover.members(rows, run)
     first, curved = charts.n_patches, options.kind == "curved"

@@ -117,8 +117,8 @@ def dense_array(matrix: Any) -> FloatArray:
 
 # Factors of sparse symmetric matrices, whose pivots prove definiteness.
 
-DENSE_FACTOR_SHARE, MAX_DENSE_FACTOR_SIZE = 0.08, 8000
-"""Share of nonzero entries above which a matrix of at most this order is factored as dense."""
+DENSE_FACTOR_SHARE, MAX_DENSE_FACTOR_SIZE, MIN_SPARSE_FACTOR_SIZE = 0.08, 8000, 300
+"""Share of nonzero entries above which a matrix of at most this order is factored as dense; of a lower order always."""
 
 
 class SymmetricFactor:
@@ -158,7 +158,8 @@ def proven_factor(matrix: sp.csc_array, max_negative: int = 0, shift: float = 0.
     """Return the factor of matrix + shift * I if it proves that all but ``max_negative`` eigenvalues are positive."""
     n = matrix.shape[0]
     try:
-        if not max_negative and n <= MAX_DENSE_FACTOR_SIZE and matrix.nnz > DENSE_FACTOR_SHARE * n * n:
+        filled = matrix.nnz > (DENSE_FACTOR_SHARE * n * n if n >= MIN_SPARSE_FACTOR_SIZE else 0)
+        if not max_negative and n <= MAX_DENSE_FACTOR_SIZE and filled:
             dense = matrix.toarray()
             dense[np.diag_indices(n)] += shift
             return CholeskyFactor(dense)

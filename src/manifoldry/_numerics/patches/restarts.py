@@ -214,6 +214,6 @@ def sample_graph(
     """Return the undirected graph of the rows and its index; targets decide who is a neighbor, not the lengths."""
     neighbors, index = neighbor_graph(rows, rule, run)
     if targets is None:
-        return join_small_components(symmetrize(neighbors), rows, run), index
-    sample = NeighborhoodData(rows, neighbors, symmetrize(neighbors), index)
-    return symmetrize(supervised_lists(sample, targets, run)[1]), index
+        return join_small_components(symmetrize(neighbors, run=run), rows, run), index
+    sample = NeighborhoodData(rows, neighbors, symmetrize(neighbors, run=run), index)
+    return symmetrize(supervised_lists(sample, targets, run)[1], run=run), index

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from manifoldry._core.values import Certificate, FloatArray
-from manifoldry._numerics.linalg import SymmetricFactor, proven_factor
+from manifoldry._numerics.linalg import CholeskyFactor, SymmetricFactor, proven_factor
 from manifoldry._numerics.semidefinite.frames import Bands, Barrier, FrameLayout
 from manifoldry._numerics.semidefinite.newton import AugmentedLagrangian
 
@@ -165,14 +165,13 @@ def lowest_directions(
 
 
 def _lowest_by_lapack(S: FloatArray, k: int, count: int) -> tuple[FloatArray, FloatArray]:
-    shifts = S[k:, k:]
-    if np.linalg.eigvalsh(shifts).min(initial=np.inf) <= 0:
+    try:
+        follow = -CholeskyFactor(S[k:, k:]).solve(S[k:, :k])
+    except np.linalg.LinAlgError:
         return np.empty(0), np.empty((len(S), 0))
-    follow = -np.linalg.solve(shifts, S[k:, :k])
     schur = S[:k, :k] + S[:k, k:] @ follow
-    values, vectors = np.linalg.eigh((schur + schur.T) / 2)
-    count = min(count, k)
-    return values[:count], np.vstack([vectors[:, :count], follow @ vectors[:, :count]])
+    values, vectors = scipy.linalg.eigh((schur + schur.T) / 2, subset_by_index=[0, min(count, k) - 1])
+    return values, np.vstack([vectors, follow @ vectors])
 
 
 def lowest_direction(S: sp.csc_array, centered: bool) -> tuple[float, FloatArray]:

@@ -15,6 +15,7 @@ from manifoldry._numerics.patches.atlas import (
     cluster_atlas,
     edge_distortions,
     loose_patches,
+    sample_overlaps,
     voronoi_atlas,
 )
 from manifoldry._numerics.patches.cover import Membership, cells_around, find_cells
@@ -62,6 +63,22 @@ def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends(m
     found = edge_distortions(graph, members, f, overlaps, 6, Run(0, 3))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.isnan(found).any()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 16])
+def test_overlaps_of_blocks_of_points_are_those_of_all_for_any_number_of_threads(monkeypatch, threads):
+    rng = np.random.default_rng(2)
+    belongs = rng.random((90, 7)) * (rng.random((90, 7)) < 0.4)
+    belongs[np.arange(90), rng.integers(7, size=90)] = 1.0
+    belongs[20:40, 1:], belongs[20:40, 0] = 0.0, 1.0  # whole blocks share nothing
+    members = Membership.of_matrix(sp.csr_array(belongs))
+    f = rng.normal(size=(len(members.points), 2))
+    whole = find_overlaps(members, f, 7)
+    monkeypatch.setattr(atlas_module, "OVERLAPS_AT_ONCE", 8)
+    once, found = (sample_overlaps(members, f, 7, Run(0, count)) for count in (1, threads))
+    for name in ("first", "second", "counts", "means", "moments"):
+        assert getattr(found, name).tobytes() == getattr(once, name).tobytes()
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-14)
 
 
 def test_patches_of_a_plane_change_nothing():

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry._core import check
+from manifoldry._core.chunks import merge_levels
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.patches.charts import Charts, CurvedCharts, fit_charts
@@ -25,7 +26,7 @@ from manifoldry._numerics.patches.cover import (
     expanded,
     use_loops,
 )
-from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
+from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, merged_overlaps, patch_components
 from manifoldry._numerics.patches.restarts import Trial
 from manifoldry.graph._operations import components, edge_ratios
 from manifoldry.graph._search import NeighborIndex
@@ -48,6 +49,7 @@ MAX_CHART_CHANGE, MAX_CHANGE_RATIO = 0.03, 7.0
 """Largest 99 % quantile of changes from chart to layout where patches agree; and over that from data to chart."""
 INCONSISTENT_QUANTILE = 0.99
 EDGES_AT_ONCE = 2**14  # edges per task, some milliseconds
+OVERLAPS_AT_ONCE = 5000  # points per task whose patches are compared, a third of a millisecond: few parts to merge
 History = list[tuple[int, float]]
 """Numbers of patches tried, and the distortion of edges with each."""
 
@@ -282,10 +284,22 @@ def charted_atlas(
         if curved
         else charts.coordinates(X, members, run)
     )
-    overlaps = find_overlaps(members, f, cover.n_patches)
+    overlaps = sample_overlaps(members, f, cover.n_patches, run)
     distorted = sample_distortions if use_loops(X) else edge_distortions
     distortions = distorted(graph, members, f, overlaps, cover.n_patches, run)
     return Atlas(cover, members, charts, f, overlaps, distortions)
+
+
+def sample_overlaps(members: Membership, f: FloatArray, n_patches: int, run: Run) -> Overlaps:
+    """Return the overlaps by all points, of blocks of points merged in a fixed order."""
+    starts = members.starts
+
+    def of_block(lo: int, hi: int) -> Overlaps:
+        entries = slice(starts[lo], starts[hi])
+        points, patches, weights = members.points[entries] - lo, members.patches[entries], members.weights[entries]
+        return find_overlaps(Membership(points, patches, weights, hi - lo), f[entries], n_patches)
+
+    return merge_levels(run.map(of_block, run.ranges(members.n_points, OVERLAPS_AT_ONCE)), merged_overlaps)
 
 
 def edge_distortions(

@@ -78,17 +78,17 @@ def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlap
     else:
         keys, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
     # First and second moments are all that the matching error needs of the shared points.
-    both = np.concatenate([f[one], f[other]], axis=1)
-    width, E = both.shape[1], len(keys)
+    both = [column[entries] for entries in (one, other) for column in np.ascontiguousarray(f.T)]
+    width, E = len(both), len(keys)
 
     def mean(values: FloatArray) -> FloatArray:
         return np.bincount(pair, values, E) / counts
 
-    means = np.stack([mean(both[:, a]) for a in range(width)], axis=1) if width else np.zeros((E, 0))
+    means = np.stack([mean(column) for column in both], axis=1) if width else np.zeros((E, 0))
     moments = np.empty((E, width, width))
     for a in range(width):
         for b in range(a + 1):
-            moments[:, a, b] = moments[:, b, a] = mean(both[:, a] * both[:, b])
+            moments[:, a, b] = moments[:, b, a] = mean(both[a] * both[b])
     return Overlaps(keys // n_patches, keys % n_patches, counts, means.reshape(E, 2, width // 2), moments)
 
 

@@ -106,10 +106,10 @@ class Counted:
         return int(sum(tickets[team.DONE] for tickets in self.tickets))
 
     def inside(self, call: Callable[..., Any], what: str = "") -> Callable[..., Any]:
-        """Return the call, counted; what another counted call contains is timed with that one."""
+        """Return the call, counted; what another counted call contains is a part of that one."""
 
         def counted(*args: Any, **kwargs: Any) -> Any:
-            if what:
+            if what and self.depth == 0:
                 setattr(self, what, getattr(self, what) + 1)
             self.depth += 1
             begin = time.process_time()

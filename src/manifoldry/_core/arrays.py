@@ -17,7 +17,6 @@ from manifoldry._core.values import Array, IntArray
 CONVERSION_ERRORS = ("could not convert", "float() argument", "setting an array element", "too large to convert")
 """How errors of numpy and pandas about entries that are not numbers begin."""
 N_NAMES_SHOWN = 3  # names of columns that an error lists: enough to find them
-MIN_TAKEN_ROWS = 4096  # rows that one task reads, some tens of microseconds
 TEXT_TYPES = ("String", "Categorical", "Enum")  # types of polars for text, which all have to be encoded
 
 
@@ -348,7 +347,7 @@ def sample_of(rows: Any, most: int) -> Any:
 def taken(X: Array, rows: IntArray, run: Run) -> Array:
     """Return ``X[rows]``, whose memory threads read."""
     result = np.empty((len(rows), *X.shape[1:]), X.dtype)
-    run.map(lambda lo, hi: np.take(X, rows[lo:hi], 0, result[lo:hi], "clip"), run.shares(len(rows), MIN_TAKEN_ROWS))
+    run.map(lambda lo, hi: np.take(X, rows[lo:hi], 0, result[lo:hi], "clip"), run.shares(len(rows), 4096))
     return result
 
 

@@ -312,8 +312,7 @@ def rounding_message(X: Any, n_jobs: int | None = 1) -> str | None:
     """Return a message if rows are so far from the origin that their differences have lost digits to rounding."""
     if hasattr(X, "tocsr") or X.dtype.kind != "f":
         return None
-    extremes = extent(X, n_jobs)
-    size, spread = extremes.size, extremes.spread
+    size, spread = (whole := extent(X, n_jobs)).size, whole.spread
     lost = float(np.finfo(X.dtype).eps) * size
     if lost <= MAX_ROUNDING_SHARE * spread:
         return None

@@ -142,8 +142,7 @@ class NeighborGraph(OneLine):
         from manifoldry._core.csgraph import breadth_first_order
 
         # Taken as directed, a symmetric graph is not transposed, which takes longer than the search.
-        whole = self.symmetric and breadth_first_order(self.to_sparse(), 0, return_predecessors=False)
-        return whole is not False and len(whole) == self.n_points
+        return self.symmetric and len(breadth_first_order(self.to_sparse(), 0)[0]) == self.n_points
 
     def row(self, i: int) -> tuple[IntArray, FloatArray]:
         """Neighbors of point ``i`` and their distances."""

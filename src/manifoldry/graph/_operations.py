@@ -126,12 +126,10 @@ def edge_ratios(graph: NeighborGraph, Y: FloatArray, run: Run | None = None, *, 
     def of_rows(lo: int, hi: int) -> FloatArray:
         edges = slice(graph.indptr[lo], graph.indptr[hi])
         indices, lengths = graph.indices[edges], graph.lengths[edges]
-        squares = np.zeros(len(indices))
-        for column in columns:
-            squares += np.square(np.repeat(column[lo:hi], degrees[lo:hi]) - column[indices])
-        apart = lengths > 0
-        ratios = np.divide(np.sqrt(squares), lengths, out=np.ones(len(lengths)), where=apart)
-        return ratios[apart & (np.repeat(np.arange(lo, hi), degrees[lo:hi]) < indices)] if once else ratios
+        rows, apart = np.repeat(np.arange(lo, hi), degrees[lo:hi]), lengths > 0
+        spans = np.sqrt(sum((np.square(column[rows] - column[indices]) for column in columns), np.zeros(len(rows))))
+        ratios = np.divide(spans, lengths, out=np.ones(len(lengths)), where=apart)
+        return ratios[apart & (rows < indices)] if once else ratios
 
     run = run or Run(0, 1)
     return np.concatenate(run.map(of_rows, run.shares(graph.n_points, MIN_MERGED_ROWS)))

@@ -71,9 +71,9 @@ def test_the_compression_of_three_points_is_that_on_paper():
     """Of distances 1, 3, 2 the layout has 1, 1/2, 1/2: short by 0, 5/2, 3/2. Stretched layouts are not compressed."""
     X, Y = np.array([[0.0, 0], [1, 0], [3, 0]]), np.array([[0.0], [1.0], [0.5]])
     measure = InconsistencyScore.of(X, neighbors(X, 2), RUN)
-    assert measure.compression(Y) == pytest.approx(np.sqrt(8.5 / 1.5), rel=1e-12)
-    assert measure.compression(X) == measure.compression(2 * X) == 0.0
-    assert measure.compression(np.zeros((3, 2))) == 0.0  # no spread to compare with
+    assert measure.both(Y)[1] == pytest.approx(np.sqrt(8.5 / 1.5), rel=1e-12)
+    assert measure.both(X)[1] == measure.both(2 * X)[1] == 0.0
+    assert measure.both(np.zeros((3, 2)))[1] == 0.0  # no spread to compare with
 
 
 @pytest.mark.parametrize("moved", [1, 5, 300])
@@ -85,8 +85,8 @@ def test_the_compression_of_a_roll_is_a_lower_bound_of_the_error(moved):
     Y[:moved] = Z[rng.permutation(300)[:moved]]
     Y -= Y.mean(axis=0)
     measure = InconsistencyScore.of(roll.X, neighbors(roll.X), RUN)
-    assert measure.compression(Z) < 1e-12
-    assert 0 < measure.compression(Y) <= np.linalg.norm(Y - Z) / np.linalg.norm(Y)
+    assert measure.both(Z)[1] < 1e-12
+    assert 0 < measure.both(Y)[1] <= np.linalg.norm(Y - Z) / np.linalg.norm(Y)
 
 
 def test_the_unrolled_roll_is_not_contradicted_and_the_roll_seen_from_the_side_is():

@@ -296,8 +296,8 @@ def sample_overlaps(members: Membership, f: FloatArray, n_patches: int, run: Run
 
     def of_block(lo: int, hi: int) -> Overlaps:
         entries = slice(starts[lo], starts[hi])
-        points, patches, weights = members.points[entries] - lo, members.patches[entries], members.weights[entries]
-        return find_overlaps(Membership(points, patches, weights, hi - lo), f[entries], n_patches)
+        block = replace(members[entries], points=members.points[entries] - lo, n_points=hi - lo)
+        return find_overlaps(block, f[entries], n_patches)
 
     return merge_levels(run.map(of_block, run.ranges(members.n_points, OVERLAPS_AT_ONCE)), merged_overlaps)
 

@@ -74,7 +74,7 @@ class Membership:
         share = self.weights / np.bincount(self.points, self.weights, self.n_points)[self.points]
         return float(np.exp(np.bincount(self.points, -share * np.log(share), self.n_points)).mean())
 
-    def __getitem__(self, chosen: Array) -> Membership:
+    def __getitem__(self, chosen: Any) -> Membership:
         return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
 
     def part(self, patches: IntArray) -> tuple[Membership, IntArray, Array]:

@@ -175,15 +175,11 @@ class InconsistencyScore:
         """Return the inconsistency of the layout Y of all points."""
         return self.both(Y)[0]
 
-    def compression(self, Y: FloatArray) -> float:
-        r"""Return by how much pairs are closer together in Y than in the data: a lower bound of the rigid error.
+    def both(self, Y: FloatArray) -> tuple[float, float]:
+        r"""Return the inconsistency and the compression of a layout, which is a lower bound of the rigid error.
 
         .. math:: \Bigl(\sum_{i<j} \max(0, |x_i - x_j| - |y_i - y_j|)^2 \Big/ \sum_{i<j} |y_i - y_j|^2\Bigr)^{1/2}
         """
-        return self.both(Y)[1]
-
-    def both(self, Y: FloatArray) -> tuple[float, float]:
-        """Return the inconsistency and the compression of a layout."""
         rows = Y[self.points]
 
         def of_block(lo: int, hi: int, distances: FloatArray) -> tuple[int, float, float, float]:

@@ -12,7 +12,7 @@ from manifoldry._core.values import Array, FloatArray, IntArray, Spectrum
 from manifoldry._numerics.eigen import column_signs, largest, smallest
 from manifoldry._numerics.extension.components import padded
 from manifoldry._numerics.geometry.neighborhoods import map_rows
-from manifoldry._numerics.geometry.principal import descending_eigh
+from manifoldry._numerics.geometry.principal import column_means, descending_eigh
 
 MAX_ADDITIVE_STEPS = 50
 ADDITIVE_ROUNDING_TOL = 1e-12
@@ -133,7 +133,7 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
 
 def principal_rotation(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return centered points in their principal axes, the axes in columns, and the mean."""
-    mean = points.mean(axis=0)
+    mean = column_means(points)
     centered = points - mean
     _, axes = descending_eigh(centered.T @ centered)
     turned = centered @ axes
@@ -143,7 +143,7 @@ def principal_rotation(points: FloatArray) -> tuple[FloatArray, FloatArray, Floa
 
 def rotated_spectrum(turned: FloatArray) -> Spectrum:
     """Return the eigenpairs of the Gram matrix of points given in their principal axes, the longest first."""
-    values = np.square(turned).sum(axis=0)
+    values = np.einsum("ij,ij->j", turned, turned)
     vectors = turned / np.sqrt(np.where(values > 0, values, 1.0))
     return Spectrum(values, vectors, np.zeros(len(values)), "largest", "lowrank")
 

@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from manifoldry._core.run import Run, one_blas_thread
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.neighborhoods import MAX_STACK_ENTRIES
+from manifoldry._numerics.geometry.principal import column_means
 from manifoldry.graph._operations import components, label_components, local_scale
 from manifoldry.graph._search import NeighborIndex
 
@@ -267,7 +268,7 @@ class CellSearch:
     @cached_property
     def order(self) -> IntArray:
         """The points by distance from the mean, so that the order of the rows and rotations do not matter."""
-        offsets = self.X - self.X.mean(axis=0)
+        offsets = self.X - column_means(self.X)
         squares = np.einsum("ij,ij->i", offsets, offsets)
         order = np.argsort(squares)  # a stable sort takes six times as long, and differs only for equal distances
         return order if (np.diff(squares[order]) > 0).all() else np.argsort(squares, kind="stable")

@@ -87,8 +87,8 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
     component[members.points] = stitched.components[members.patches]
     frames, shifts = stitched.frames.copy(), stitched.shifts.copy()
     for label in range(stitched.n_components):
-        inside, patches = component == label, stitched.components == label
-        if not inside.any():
+        inside, patches = np.flatnonzero(component == label), stitched.components == label
+        if not len(inside):
             continue
         wide[inside], axes, mean = principal_rotation(wide[inside])
         frames[patches], shifts[patches] = frames[patches] @ axes, (shifts[patches] - mean) @ axes
@@ -99,10 +99,10 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
     return UnfoldedPatches(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
 
 
-def at_home(members: Membership, stitched: AlignedPatches) -> tuple[Membership, Array]:
+def at_home(members: Membership, stitched: AlignedPatches) -> tuple[Membership, Any]:
     """Return the entries in the component of their point's heaviest patch, and their indices."""
     if stitched.n_components == 1:
-        return members, np.arange(len(members.points))
+        return members, slice(None)
     component = stitched.components[members.heaviest()]
     mask = stitched.components[members.patches] == component[members.points]
     return members[mask], mask

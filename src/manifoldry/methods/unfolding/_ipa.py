@@ -18,6 +18,7 @@ from manifoldry._core.values import Embedding, FloatArray, IntArray, NeighborGra
 from manifoldry._core.warnings import EmbeddingWarning, collecting, warn
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import dense, dense_rows
+from manifoldry._numerics.geometry.principal import column_means
 from manifoldry._numerics.patches.advice import advice, chart_remarks
 from manifoldry._numerics.patches.atlas import Atlas, ChartOptions, History, PatchRule
 from manifoldry._numerics.patches.charts import layout_kind
@@ -362,7 +363,7 @@ class IPA(DeviceMixin, PatchEmbedder):
         They are laid out by the overlaps of all points, if the sample are not all. Several layouts are compared by the
         overlaps of the sample, so that there is one pass over all points.
         """
-        origin = rows.mean(axis=0)
+        origin = column_means(rows)
         rows = rows - origin  # far from zero, distances to centers would lose their digits
         with run.stage("patches"):
             graph, index = sample_graph(rows, self._neighbor_rule(len(rows)), targets, run)

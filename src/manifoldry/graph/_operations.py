@@ -132,7 +132,7 @@ def edge_ratios(graph: NeighborGraph, Y: FloatArray, run: Run | None = None, *, 
         return ratios[apart & (rows < indices)] if once else ratios
 
     run = run or Run(0, 1)
-    return np.concatenate(run.map(of_rows, run.shares(graph.n_points, MIN_MERGED_ROWS)))
+    return joined(run.map(of_rows, run.shares(graph.n_points, MIN_MERGED_ROWS)), run)
 
 
 def closed_groups(graph: NeighborGraph, run: Run) -> int:

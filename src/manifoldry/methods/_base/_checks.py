@@ -222,24 +222,25 @@ class LayoutCheck:
         most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
         points = self.run.rng("look").choice(len(Y), min(MAX_POPULATION, most, len(Y)), replace=False)
         k = min(N_COMPARED_NEIGHBORS, len(points) // 10)
-        components = None
+        spaces = [self._distance_rows(points), distance_rows(Y[points])]
         # Components of a sample would span another plane than the model's own.
         if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
             components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
-        in_data = self._distance_rows(points)
-        layouts = [Y[points]] if components is None else [Y[points], components]
+            spaces.append(distance_rows(components))
         few = len(Y) <= MAX_FEW
         large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
         numbers = COMPARED_OF_FEW if few else COMPARED
-        for n_compared in numbers if components is not None else (N_COMPARED_ALONE, *numbers):
-            rows = _Rows.of(in_data, layouts, k, min(len(points), n_compared), self.run, keep=large or not few)
+        rows: Any = None
+        for n_compared in numbers if len(spaces) > 2 else (N_COMPARED_ALONE, *numbers):
+            m = min(len(points), n_compared)
+            rows = _Rows.of(spaces, k, m, self.run, keep=large or not few, known=rows)
             comparison = _compare(rows.trust, len(Y))
-            if comparison.harmless or comparison.harmful:
+            if comparison.harmless or comparison.harmful or m == len(points):
                 break
         if large or n_compared > COMPARED_OF_FEW[-1]:  # much to keep until they are read, or to compute again
-            return replace(comparison, n_compared=len(rows.in_data), figures=rows.figures())
-        later = partial(_figures, in_data, layouts, k, min(len(points), max(n_compared, COMPARED[0])))
-        return replace(comparison, n_compared=len(rows.in_data), figures=later)
+            return replace(comparison, n_compared=m, figures=rows.figures())
+        later = partial(_figures, spaces, k, min(len(points), max(n_compared, COMPARED[0])))
+        return replace(comparison, n_compared=m, figures=later)
 
     def _distance_rows(self, points: IntArray) -> DistanceRows:
         """Return the function of positions in ``points`` to the distances in the data from these to all of them."""
@@ -326,19 +327,21 @@ class _Rows:
 
     @classmethod
     def of(
-        cls, in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int, run: Run, *, keep: bool = True
+        cls, spaces: Sequence[DistanceRows], k: int, m: int, run: Run, *, keep: bool = True, known: _Rows | None = None
     ) -> _Rows:
-        """Compare the first m points; ``keep`` the distances for `figures`."""
-        spaces = (in_data, *(distance_rows(Y) for Y in layouts))
+        """Compare the first m points, beyond the ``known`` ones; ``keep`` the distances for `figures`."""
+        first = 0 if known is None else len(known.in_data)
 
         def block(lo: int, hi: int) -> tuple[list[FloatArray], list[FloatArray]]:
             distances = [distances_without_self(space, np.arange(lo, hi)) for space in spaces]
             neighbors = np.hstack([nearest(each, k) for each in distances[1:]])
-            ranks = np.split(ranks_of(distances[0], neighbors), len(layouts), axis=1)
+            ranks = np.split(ranks_of(distances[0], neighbors), len(spaces) - 1, axis=1)
             kept = distances if keep else [each[:, :0].copy() for each in distances]
             return kept, [nearness(distances[0].shape[1], part) for part in ranks]
 
-        blocks = run.map(block, run.ranges(m, COMPARED_ROWS), blas=True)
+        blocks = run.map(block, [(lo, min(lo + COMPARED_ROWS, m)) for lo in range(first, m, COMPARED_ROWS)], blas=True)
+        if known is not None:
+            blocks.insert(0, ([known.in_data, *known.in_layouts], [*known.trust]))
         distances, trust = (
             [np.concatenate(parts) for parts in zip(*lists, strict=True)] for lists in zip(*blocks, strict=True)
         )
@@ -358,8 +361,8 @@ class _Rows:
         return named if not others else {**named, "pca": others[0]}
 
 
-def _figures(in_data: DistanceRows, layouts: Sequence[FloatArray], k: int, m: int) -> dict[str, Any]:
-    return _Rows.of(in_data, layouts, k, m, Run(0, 1)).figures()
+def _figures(spaces: Sequence[DistanceRows], k: int, m: int) -> dict[str, Any]:
+    return _Rows.of(spaces, k, m, Run(0, 1)).figures()
 
 
 def _compare(trust: Sequence[FloatArray], n_points: int) -> _Comparison:

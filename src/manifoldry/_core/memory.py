@@ -12,6 +12,7 @@ from pathlib import Path
 
 RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")
 """Parts of a control group's usage that the kernel frees on demand: copies of what is on disk."""
+MAX_LIMIT = 2**62  # larger limits of a control group stand for none
 
 
 def available_memory(root: Path = Path("/")) -> int:
@@ -90,8 +91,11 @@ def _left_below(top: Path, path: str, limit: str, usage: str, prefix: str) -> It
     for folder in (group, *group.parents):
         if not folder.is_relative_to(top):
             break
-        bound, used = _text(folder / limit).strip(), _text(folder / usage).strip()
-        if bound.isdigit() and used.isdigit():
+        bound = _text(folder / limit).strip()
+        if not bound.isdigit() or int(bound) > MAX_LIMIT:
+            continue
+        used = _text(folder / usage).strip()
+        if used.isdigit():
             parts = dict(line.split(" ", 1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
             yield int(bound) - int(used) + sum(int(parts.get(prefix + name, 0)) for name in RECLAIMABLE)
 

@@ -122,7 +122,7 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
 
 
 def _fits_dense(pencil: Pencil) -> bool:
-    return 24 * pencil.n**2 <= available_memory() / 2
+    return pencil.n <= MAX_LAPACK_SIZE or 24 * pencil.n**2 <= available_memory() / 2
 
 
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz | None:
@@ -225,9 +225,9 @@ def _factor(pencil: Pencil, run: Run) -> str | Fronts | None:
             choice, needed = "sparse", BYTES_PER_ENTRY * entries
         if pencil.n > MAX_DENSE_SHIFT_INVERT_SIZE and (choice == "dense" or widest > MAX_LEVEL_WIDTH):
             return None
-    if needed > available_memory() / 2:
+    if needed > (available := available_memory()) / 2:
         return None
-    run.announce("matrix factor", needed)
+    run.announce("matrix factor", needed, available=available)
     return choice
 
 

@@ -77,9 +77,7 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
     tasks = run.ranges(n, chunk_rows(n, X.shape[1]))
-    for lo, hi in run.ranges(
-        len(tasks), 2 * run.n_jobs
-    ):  # few tasks, so that the entries that wait to be counted stay few
+    for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few tasks: their entries wait to be counted
         for entries in run.map(block, tasks[lo:hi], blas=True):
             np.add.at(matrix, entries, 1)
     return matrix.reshape(n - 1, n - 1)

@@ -203,11 +203,10 @@ MAX_MASK_WORDS = 64  # words of a mask, 4,096 loops at a time: 200 landmarks of 
 def landmarks(graph: NeighborGraph, count: int) -> tuple[IntArray, FloatArray]:
     """Return points, each the farthest from those before it, and their distances along the graph to all (count, n)."""
     lengths = graph.to_sparse()
-    distances = dijkstra(lengths, directed=False, indices=0)
-    chosen, rows = [int(np.argmax(distances))], []
+    chosen, rows = [int(np.argmax(dijkstra(lengths, indices=0)))], []  # the lengths are symmetric
     nearest = np.full(graph.n_points, np.inf)
     while True:
-        rows.append(dijkstra(lengths, directed=False, indices=chosen[-1]))
+        rows.append(dijkstra(lengths, indices=chosen[-1]))
         nearest = np.minimum(nearest, rows[-1])
         far = int(np.argmax(nearest))
         if len(chosen) == count or nearest[far] == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,17 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry._numerics.geometry.scales import crowding
-from manifoldry._numerics.ranks import measures_of, neighbor_ranks
+from manifoldry._numerics.ranks import NeighborRanks, measures_of
 from manifoldry.evaluation._input import random_rows
-from manifoldry.evaluation._metrics._coranking import r_nx_auc
+from manifoldry.evaluation._metrics._coranking import auc_rows, sorted_ranks, values_along, worst_ranks
 from manifoldry.evaluation._metrics._shepard import correlation, triplet_accuracy
 from manifoldry.graph._geodesics import geodesic_lengths
 from manifoldry.graph._operations import bridge, symmetrize
-from manifoldry.graph._pairwise import distance_rows, distances_without_self, sample_rows
+from manifoldry.graph._pairwise import chunk_rows, distance_rows, distances_without_self, sample_rows
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
 MAX_EVALUATED_NEIGHBORS = 15  # neighbors compared, as in `metrics.score`; a tenth of few points
-MAX_EVALUATED_ROWS, MAX_AREA_ROWS = 1000, 1000  # 0.01 is several standard errors of differences
+MAX_EVALUATED_ROWS = 1000  # 0.01 is several standard errors of differences
 N_FAR_SOURCES = 32  # points from which distances along the data are compared: 32 n pairs
 LINE_SPREAD = 1e-9  # relative distances on a line that count as equal, so that rounding decides nothing
 
@@ -36,11 +37,19 @@ class LayoutEvaluator:
         self.X, self.metric, self.labels, self.n_jobs = X, metric, labels, run.n_jobs
         self.n_neighbors = max(1, min(MAX_EVALUATED_NEIGHBORS, n // 10))
         self.rows = sample_rows(n, MAX_EVALUATED_ROWS, 0)
+        small, in_x = np.min_scalar_type(-n), distance_rows(X, metric)
+
+        def ordered(lo: int, hi: int) -> tuple[Array, ...]:
+            distances = distances_without_self(in_x, self.rows[lo:hi])
+            order, ranks = sorted_ranks(distances)
+            return order.astype(small), ranks.astype(small), values_along(distances, order[:, : self.n_neighbors])
+
+        self.order, self.ranks, self.lengths = self._by_blocks(ordered)
         lists, _ = neighbor_graph(X, NeighborRule(n_neighbors, None, metric).resolve(n), run)
         graph, self.bridges = bridge(symmetrize(lists), X, metric)
         self.sources = random_rows(n, N_FAR_SOURCES, run.rng("far sources"))
         lengths = geodesic_lengths(graph, Run(0, run.n_jobs), self.sources)[0]
-        straight = distances_without_self(distance_rows(X, metric), self.sources)
+        straight = distances_without_self(in_x, self.sources)
         self.far = lengths / _zigzag(lengths, straight, n_neighbors)
 
     def nearest(self, n_neighbors: int) -> NeighborGraph:
@@ -54,11 +63,18 @@ class LayoutEvaluator:
         Y = np.asarray(Y, dtype=np.float64)
         if not np.isfinite(Y).all():
             return {}
-        n, k = len(Y), self.n_neighbors
-        ranks = neighbor_ranks(self.X, Y, self.rows, k, metric=self.metric, n_jobs=self.n_jobs)
+        n, k, in_y = len(Y), self.n_neighbors, distance_rows(Y)
+
+        def compared(lo: int, hi: int) -> tuple[Array, ...]:
+            in_data, (order, ranks) = self.order[lo:hi], sorted_ranks(distances_without_self(in_y, self.rows[lo:hi]))
+            near, areas = order[:, :k].copy(), auc_rows(worst_ranks(in_data, ranks), n)
+            return near, values_along(ranks, in_data[:, :k]), values_along(self.ranks[lo:hi], near), areas
+
+        neighbors, *others, areas = self._by_blocks(compared)
+        ranks = NeighborRanks(self.order[:, :k], neighbors, self.lengths, *others)
         measures = measures_of(ranks, k, n)
         metrics = {
-            "r_nx_auc": r_nx_auc(self.X, Y, metric=self.metric, sample=MAX_AREA_ROWS, n_jobs=self.n_jobs),
+            "r_nx_auc": float(areas.mean()),
             **{name: float(getattr(measures, name)) for name in ("knn_kept", "trustworthiness", "continuity")},
             "triplet_accuracy": self._triplets(Y),
             "crowded": crowding(Y).share,
@@ -70,6 +86,12 @@ class LayoutEvaluator:
         if Y.shape[1] == 1:
             metrics |= self._order(Y[:, 0])
         return metrics
+
+    def _by_blocks(self, work: Callable[[int, int], tuple[Array, ...]]) -> list[Array]:
+        """Return arrays of which ``work`` computes those of a range of the evaluated rows."""
+        run = Run(0, self.n_jobs)
+        parts = run.map(work, run.ranges(len(self.rows), chunk_rows(*self.X.shape)), blas=True)
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def _triplets(self, Y: FloatArray) -> float:
         """Return the share of random triplets kept; NaN if all points are equally far from each other."""

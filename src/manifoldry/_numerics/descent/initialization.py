@@ -261,6 +261,7 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run, levels: Any = 
             values, vectors = _arpack(moves, n_found)
         else:
             pencil = Pencil.of(csr_array(eye_array(n) - moves), None, 1.0, root, run)
+            del between, moves  # as large as the affinities
             ritz, _ = lowest(pencil, n_found, replace(Tolerance.of(EIGENVECTOR_TOL, pencil.eps), tolerable=np.inf), run)
             values, vectors = ritz.values / ritz.norm, ritz.vectors
     return _columns(fix_signs(vectors * scale[:, None]), values, n_found, n_components)

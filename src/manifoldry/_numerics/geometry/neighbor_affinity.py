@@ -22,6 +22,7 @@ NEIGHBORS_PER_PERPLEXITY = 3.0
 """Listed neighbors per unit of perplexity: beyond, probabilities are below a few thousandths."""
 ENTROPY_TOL = 1e-7  # error of a row's entropy in nats, which is the relative error of its perplexity
 LISTS_PER_TASK = 4096
+N_MERGED_PARTS = 8  # parts of the rows of a union that are merged one after the other
 MAX_FLOAT64_PAIRS = 10_000_000  # Listed pairs beyond which probabilities are in single precision
 
 
@@ -187,7 +188,10 @@ def joint_of_bandwidths(graph: NeighborGraph, bandwidths: FloatArray) -> csr_arr
 
 def negative_entropy(p: Any) -> float:
     """Return the sum of p ln p, of an array of any device."""
-    return float((p * np.log(np.maximum(p, float(np.finfo(p.dtype).tiny)))).sum(dtype=np.float64))
+    terms = np.maximum(p, float(np.finfo(p.dtype).tiny))
+    np.log(terms, out=terms)
+    terms *= p  # in place: of all pairs
+    return float(terms.sum(dtype=np.float64))
 
 
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:
@@ -261,22 +265,26 @@ def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
         return fuzzy.fuzzy_union(A, run.gpu, mix)
     from manifoldry._numerics.kernels.fuzzy import pack_rows, union_rows
 
-    n, real, T = A.shape[0], A.dtype.type, A.T.tocsr()
-    lists, reverse = ((M.indptr.astype(np.int64), M.indices.astype(np.int32, copy=False), M.data) for M in (A, T))
-    starts = lists[0], reverse[0]
-    ends = np.zeros(n + 1, dtype=np.int64)
-    loose = np.empty(2 * A.nnz, dtype=np.int32), np.empty(2 * A.nnz, dtype=real)
-    factors, rows = (real(mix), real(1.0 - 2.0 * mix)), run.shares(n, LISTS_PER_TASK)
-    arguments = [*lists, *reverse, *factors, ends, *loose]
-    run.map(lambda lo, hi: union_rows(*arguments, lo, hi), rows)
-    arguments.clear()
-    del T, reverse  # of large sets the union takes most memory
-    np.cumsum(ends, out=ends)
-    packed = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=real)
-    run.map(lambda lo, hi: pack_rows(ends, *loose, *starts, *packed, lo, hi), rows)
+    n, real = A.shape[0], A.dtype.type
+    indptr, indices = A.indptr.astype(np.int64), A.indices.astype(np.int32, copy=False)
+    factors, ends = (real(mix), real(1.0 - 2.0 * mix)), np.zeros(n + 1, dtype=np.int64)
+    # Of the room for all entries only what is used takes memory: some rows at a time are merged behind the last ones,
+    # with gaps, and packed.
+    columns, union = np.empty(2 * A.nnz, dtype=np.int32), np.empty(2 * A.nnz, dtype=real)
+    for lo, hi in run.ranges(n, -(-n // N_MERGED_PARTS)):
+        T = A[:, lo:hi].T.tocsr()
+        lists = indptr[lo : hi + 1], indices, A.data
+        reverse = T.indptr.astype(np.int64), T.indices.astype(np.int32, copy=False), T.data
+        room = ends[lo : hi + 1], columns[ends[lo] :], union[ends[lo] :]
+        shares = [(*lists, *reverse, *factors, *room, *rows) for rows in run.shares(hi - lo, LISTS_PER_TASK // 4)]
+        run.map(union_rows, shares)
+        pack_rows(lists[0], reverse[0], *room)
+    del shares, room
+    for array in (columns, union):
+        array.resize(ends[-1], refcheck=False)
     # Clusterings of other libraries need 32-bit row ends.
     index = np.int32 if ends[-1] < 2**31 else np.int64
-    return csr_array((packed[1], packed[0].astype(index, copy=False), ends.astype(index)), shape=A.shape)
+    return csr_array((union, columns.astype(index, copy=False), ends.astype(index)), shape=A.shape)
 
 
 def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: float, run: Run) -> csr_array:

@@ -88,12 +88,13 @@ def union_rows(  # type: ignore[no-untyped-def]
 ):
     """Merge rows lo..hi of A and of its transpose: write ``either * (a + t) + both * (a * t)`` by ascending columns.
 
-    The columns of A may have any order, those of the transpose ascend. Row i is written from ``indptr[i] + to[i]`` on,
-    and its number of entries, without zeros, to ``counts[i + 1]``.
+    The columns of A may have any order, those of the transpose ascend. Row i is written from
+    ``indptr[i] - indptr[0] + to[i]`` on, and its number of entries, without zeros, to ``counts[i + 1]``.
     """
     for i in range(lo, hi):
-        first = indptr[i] + to[i]
-        e, f, end, last = first + to[i + 1] - to[i], to[i], indptr[i + 1] + to[i + 1], to[i + 1]
+        first = indptr[i] - indptr[0] + to[i]
+        e, end = first + to[i + 1] - to[i], indptr[i + 1] - indptr[0] + to[i + 1]
+        f, last = to[i], to[i + 1]
         # The row of A is sorted at the end of the room for both, from where the merge does not overwrite it too early.
         for k in range(indptr[i], indptr[i + 1]):
             j = e + k - indptr[i]
@@ -119,10 +120,11 @@ def union_rows(  # type: ignore[no-untyped-def]
         counts[i + 1] = at - first
 
 
-@kernel([f"void({_LISTS}, int64[::1], int64[::1], int32[::1], {{0}}[::1], int64, int64)".format(r) for r in _REALS])
-def pack_rows(ends, columns, union, indptr, to, packed_columns, packed, lo, hi):  # type: ignore[no-untyped-def]
-    """Copy rows lo..hi of `union_rows` to where they belong without gaps."""
-    for i in range(lo, hi):
-        first = indptr[i] + to[i]
-        for e in range(ends[i + 1] - ends[i]):
-            packed_columns[ends[i] + e], packed[ends[i] + e] = columns[first + e], union[first + e]
+@kernel([f"void(int64[::1], int64[::1], {_LISTS})".format(real) for real in _REALS])
+def pack_rows(indptr, to, ends, columns, union):  # type: ignore[no-untyped-def]
+    """Close the gaps between the rows of `union_rows`, and turn their counts into the ends that follow ``ends[0]``."""
+    for i in range(len(to) - 1):
+        source, at = indptr[i] - indptr[0] + to[i], ends[i] - ends[0]
+        for e in range(ends[i + 1]):
+            columns[at + e], union[at + e] = columns[source + e], union[source + e]
+        ends[i + 1] += ends[i]

@@ -85,10 +85,11 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
             if ritz is None:
                 continue
             tried.append(title)
-            if ritz.error(k) < best.error(k) or not name:
+            done = ritz.settled and ritz.error(k) <= tolerance.accept
+            if done or ritz.error(k) < best.error(k) or not name:
                 best, name = ritz, title
                 pencil.recalled.block = best.vectors
-            if best.settled and best.error(k) <= tolerance.accept:
+            if done:
                 return best, name
     if best.error(k) <= max(tolerance.accept, tolerance.tolerable):
         return best, name

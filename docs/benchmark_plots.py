@@ -83,7 +83,8 @@ def growth(ax: Any, rows: Rows) -> None:
     for row, marker in zip(lines, "osD^vPX*<>" * 3, strict=False):
         points = {int(key.replace(",", "")): value for key, value in row.items() if key.replace(",", "").isdigit()}
         points = dict(sorted((count, value) for count, value in points.items() if value is not None))
-        label = f"{row['method']}, {row['data']} (exponent {row['exponent']:.2f})"
+        label = f"{row['method']}, {row['data']}"
+        label += f" (exponent {row['exponent']:.2f})" if "exponent" in row else ""
         ax.plot(list(points), list(points.values()), marker=marker, label=label)
     ax.set_xscale("log")
     ax.set_yscale("log")

@@ -189,9 +189,7 @@ def joint_of_bandwidths(graph: NeighborGraph, bandwidths: FloatArray) -> csr_arr
 def negative_entropy(p: Any) -> float:
     """Return the sum of p ln p, of an array of any device."""
     terms = np.maximum(p, float(np.finfo(p.dtype).tiny))
-    np.log(terms, out=terms)
-    terms *= p  # in place: of all pairs
-    return float(terms.sum(dtype=np.float64))
+    return float(np.multiply(p, np.log(terms, out=terms), out=terms).sum(dtype=np.float64))
 
 
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:
@@ -268,18 +266,16 @@ def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
     n, real = A.shape[0], A.dtype.type
     indptr, indices = A.indptr.astype(np.int64), A.indices.astype(np.int32, copy=False)
     factors, ends = (real(mix), real(1.0 - 2.0 * mix)), np.zeros(n + 1, dtype=np.int64)
-    # Of the room for all entries only what is used takes memory: some rows at a time are merged behind the last ones,
-    # with gaps, and packed.
+    # Only what is used takes memory: some rows at a time are merged behind the last ones, with gaps, and packed.
     columns, union = np.empty(2 * A.nnz, dtype=np.int32), np.empty(2 * A.nnz, dtype=real)
     for lo, hi in run.ranges(n, -(-n // N_MERGED_PARTS)):
         T = A[:, lo:hi].T.tocsr()
         lists = indptr[lo : hi + 1], indices, A.data
         reverse = T.indptr.astype(np.int64), T.indices.astype(np.int32, copy=False), T.data
         room = ends[lo : hi + 1], columns[ends[lo] :], union[ends[lo] :]
-        shares = [(*lists, *reverse, *factors, *room, *rows) for rows in run.shares(hi - lo, LISTS_PER_TASK // 4)]
-        run.map(union_rows, shares)
+        arguments = *lists, *reverse, *factors, *room
+        run.map(union_rows, [(*arguments, *rows) for rows in run.shares(hi - lo, LISTS_PER_TASK // 4)])
         pack_rows(lists[0], reverse[0], *room)
-    del shares, room
     for array in (columns, union):
         array.resize(ends[-1], refcheck=False)
     # Clusterings of other libraries need 32-bit row ends.

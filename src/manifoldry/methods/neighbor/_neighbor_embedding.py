@@ -195,10 +195,10 @@ class NeighborEmbedding(UpdateMixin, Embedder):
         conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
         joint = conditional.joint(run)
         of_joint = self._divergence is JointDivergence
-        p, sigma, missed = joint.data if of_joint else conditional.matrix.data, conditional.bandwidths, conditional.missed
+        p, found = joint.data if of_joint else conditional.matrix.data, (conditional.bandwidths, conditional.missed)
         del conditional  # as much memory as the next line takes
         information = negative_entropy(p) if of_joint else negative_entropy(p) / count_points(X)
-        return ListedProbabilities(graph, index, joint, information, sigma, missed)
+        return ListedProbabilities(graph, index, joint, information, *found)
 
     def _extended(self, listed: ListedProbabilities, embedding: Embedding, run: Run) -> Embedding:
         layout, of_joint = embedding.coordinates, self._divergence is JointDivergence

@@ -49,6 +49,9 @@ TWO_LEVEL_OPERATIONS, POLYNOMIAL_OPERATIONS = 10_000, 120_000
 """Operations of a factorization, 2e10 a second, in the time that other solvers take per entry: two levels a third of a
 microsecond to one for Laplacians, and the polynomial 1 to 9 for alignment matrices (10,000 to 40,000 images of 50
 columns, and points of a cube)."""
+POLYNOMIAL_FIRST_OPERATIONS = 30_000
+"""Predicted operations per entry from which the polynomial is tried before a factorization: 5,000 images in 50 columns
+take LLE 0.4 instead of 1.5 s, LTSA 0.1 instead of 1.7 s; points of a cube have narrower levels."""
 SUPERLU_OPERATIONS = 20_000  # the same for SuperLU and Laplacians, of w^3 operations for levels of w points
 MAX_RAISED_PIVOTS = 16  # more pivots at or below rounding mean that the matrix is not definite
 MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
@@ -119,6 +122,9 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
         solvers = [solvers[3], solvers[0], solvers[2], solvers[1]]
     elif pencil.is_laplacian:
         solvers = [*solvers[:2], solvers[3], solvers[2]]
+    elif pencil.sparse and pencil.sign > 0 and pencil.n < ALWAYS_FRONTS_SIZE:
+        if predicted_fill(pencil.pattern())[1] ** 3 > POLYNOMIAL_FIRST_OPERATIONS * pencil.A.nnz:
+            solvers = [solvers[0], solvers[2], solvers[1], solvers[3]]
     return [*solvers, ("krylov", partial(_krylov, steps=LAST_KRYLOV_STEPS)), ("lapack", _lapack)]
 
 

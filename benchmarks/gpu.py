@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,8 @@ def searched(X: np.ndarray, k: int, **place: Any) -> Any:
 def torchdr_fit(name: str, X: np.ndarray) -> Any:
     import torchdr
 
-    settings = {"n_neighbors": 15} if name == "UMAP" else {}
+    settings: dict[str, Any] = {"n_neighbors": 15} if name == "UMAP" else {}
+    settings["backend"] = "faiss" if find_spec("faiss") else None
     Y = getattr(torchdr, name)(device="cuda", random_state=0, **settings).fit_transform(X)
     return np.asarray(Y.cpu() if hasattr(Y, "cpu") else Y), {}, {}
 

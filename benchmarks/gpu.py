@@ -223,12 +223,15 @@ def quality(task: Task, X: np.ndarray, known: np.ndarray, result: np.ndarray) ->
 
 def recall(X: np.ndarray, found: np.ndarray) -> float:
     """Return the share of the nearest others of sampled rows that were found."""
-    hits, k, squares = [], found.shape[1], np.square(X).sum(axis=1)
-    for i in np.random.default_rng(0).permutation(len(X))[:N_SAMPLED]:
+    k, squares = found.shape[1], np.square(X).sum(axis=1)
+
+    def share(i: int) -> float:
         away = squares - 2 * (X @ X[i])
         away[i] = np.inf
-        hits.append(len(np.intersect1d(np.argpartition(away, k)[:k], found[i])) / k)
-    return float(np.mean(hits))
+        return len(np.intersect1d(np.argpartition(away, k)[:k], found[i])) / k
+
+    with ThreadPoolExecutor() as pool:
+        return float(np.mean(list(pool.map(share, np.random.default_rng(0).permutation(len(X))[:N_SAMPLED]))))
 
 
 def run_cell(name: str, device: str, n: int, folder: Path, limit: float) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, lowest, will_dis
 __all__ = ["GramMatrix", "column_signs", "fix_signs", "largest", "smallest"]
 SIGN_TIE_TOL = 1e-6
 """Entries this close to the largest magnitude count as equal, so that rounding does not decide the sign."""
-SMALL_RESIDUAL = 1e-12  # maximum residual of a small matrix relative to its norm, and inner product of two vectors
+SMALL_RESIDUAL, SMALL_SKEW = 1e-12, 1e-13
+"""Maximum residual of a small matrix relative to its norm, and maximum inner product of two of its eigenvectors."""
 KNOWN_VECTOR_TOL = 1e-6  # maximum residual of a known eigenvector, relative to the norm
 
 
@@ -90,7 +91,10 @@ def _is_small(A: Any, k: int) -> bool:
 
 
 def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
-    """Return eigenpairs by LAPACK; None if vectors of close values are not orthogonal, a risk of inverse iteration."""
+    """Return eigenpairs by LAPACK; None if vectors of close values are missing or not orthogonal.
+
+    Both are risks of its inverse iteration, and depend on the processor.
+    """
     with run.stage("eigenproblem"), one_blas_thread():
         run.step(0, k)
         matrix, n = np.asarray(A, dtype=np.float64), len(A)
@@ -104,11 +108,13 @@ def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
             values, vectors = scipy.linalg.eigh(matrix / unit, subset_by_index=ends, check_finite=False)
         except np.linalg.LinAlgError:
             return None
+        if len(values) < k:
+            return None
         step = 1 if order == "smallest" else -1
         values, vectors = unit * values[::step] + 0.0, fix_signs(vectors[:, ::step])  # no negative zeros
         residuals = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
         skew = np.abs(vectors.T @ vectors - np.eye(k)).max()
-        accurate = residuals.max() <= SMALL_RESIDUAL * norm and skew <= SMALL_RESIDUAL
+        accurate = residuals.max() <= SMALL_RESIDUAL * norm and skew <= SMALL_SKEW
         return Spectrum(values, vectors, residuals, order, "lapack") if accurate else None
 
 

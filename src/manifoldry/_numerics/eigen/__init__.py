@@ -21,8 +21,7 @@ from manifoldry._numerics.eigen.solvers import MAX_LAPACK_SIZE, lowest, will_dis
 __all__ = ["GramMatrix", "column_signs", "fix_signs", "largest", "smallest"]
 SIGN_TIE_TOL = 1e-6
 """Entries this close to the largest magnitude count as equal, so that rounding does not decide the sign."""
-SMALL_RESIDUAL, SMALL_SKEW = 1e-12, 1e-13
-"""Maximum residual of a small matrix relative to its norm, and maximum inner product of two of its eigenvectors."""
+SMALL_RESIDUAL, SMALL_SKEW = 1e-12, 1e-13  # maximum residual relative to the norm, and inner product of two vectors
 KNOWN_VECTOR_TOL = 1e-6  # maximum residual of a known eigenvector, relative to the norm
 
 
@@ -91,10 +90,7 @@ def _is_small(A: Any, k: int) -> bool:
 
 
 def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
-    """Return eigenpairs by LAPACK; None if vectors of close values are missing or not orthogonal.
-
-    Both are risks of its inverse iteration, and depend on the processor.
-    """
+    """Return eigenpairs by LAPACK; None if its inverse iteration fails: vectors of close values missing or skew."""
     with run.stage("eigenproblem"), one_blas_thread():
         run.step(0, k)
         matrix, n = np.asarray(A, dtype=np.float64), len(A)
@@ -107,7 +103,7 @@ def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
         try:
             values, vectors = scipy.linalg.eigh(matrix / unit, subset_by_index=ends, check_finite=False)
         except np.linalg.LinAlgError:
-            return None
+            values = np.empty(0)
         if len(values) < k:
             return None
         step = 1 if order == "smallest" else -1

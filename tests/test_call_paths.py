@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {
     "PCA": (12, 12),
     "Isomap": (25, 14),
-    "UMAP": (44, 20),
+    "UMAP": (45, 20),
     "IPA": (43, 19),
     "score": (19, 15),
     "manifoldry embed": (93, 26),

@@ -262,20 +262,24 @@ def fuzzy_union(A: csr_array, run: Run, mix: float = 1.0) -> csr_array:
 
         return fuzzy.fuzzy_union(A, run.gpu, mix)
     from manifoldry._numerics.kernels.fuzzy import pack_rows, union_rows
+    from manifoldry.graph._kernels.reversal import count_lists, reverse_lists
 
     n, real = A.shape[0], A.dtype.type
-    indptr, indices = A.indptr.astype(np.int64), A.indices.astype(np.int32, copy=False)
-    factors, ends = (real(mix), real(1.0 - 2.0 * mix)), np.zeros(n + 1, dtype=np.int64)
+    lists = A.indptr.astype(np.int64), A.indices.astype(np.int32, copy=False), A.data
+    factors, (degrees, ends) = (real(mix), real(1.0 - 2.0 * mix)), np.zeros((2, n + 1), dtype=np.int64)
+    run.map(count_lists, [(lists[1], degrees, *rows) for rows in run.ranges(n, -(-n // run.n_jobs))])
     # Only what is used takes memory: some rows at a time are merged behind the last ones, with gaps, and packed.
     columns, union = np.empty(2 * A.nnz, dtype=np.int32), np.empty(2 * A.nnz, dtype=real)
     for lo, hi in run.ranges(n, -(-n // N_MERGED_PARTS)):
-        T = A[:, lo:hi].T.tocsr()
-        lists = indptr[lo : hi + 1], indices, A.data
-        reverse = T.indptr.astype(np.int64), T.indices.astype(np.int32, copy=False), T.data
+        to = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(degrees[lo:hi], out=to[lo + 1 : hi + 1])
+        reverse = to, *np.empty((2, to[hi]), dtype=np.int32)
+        own = [(lo + a, lo + b) for a, b in run.ranges(hi - lo, -(-(hi - lo) // run.n_jobs))]
+        run.map(reverse_lists, [(*lists[:2], *reverse, *rows) for rows in own])
         room = ends[lo : hi + 1], columns[ends[lo] :], union[ends[lo] :]
-        arguments = *lists, *reverse, *factors, *room
+        arguments = *lists, *reverse, *factors, *room, lo
         run.map(union_rows, [(*arguments, *rows) for rows in run.shares(hi - lo, LISTS_PER_TASK // 4)])
-        pack_rows(lists[0], reverse[0], *room)
+        pack_rows(lists[0][lo : hi + 1], to[lo : hi + 1], *room)
     for array in (columns, union):
         array.resize(ends[-1], refcheck=False)
     # Clusterings of other libraries need 32-bit row ends.

@@ -82,19 +82,25 @@ _REALS = "float32", "float64"
 _LISTS = "int64[::1], int32[::1], {0}[::1]"
 
 
-@kernel([f"void({_LISTS}, {_LISTS}, {{0}}, {{0}}, {_LISTS}, int64, int64)".format(real) for real in _REALS])
+@kernel(
+    [
+        f"void({_LISTS}, int64[::1], int32[::1], int32[::1], {{0}}, {{0}}, {_LISTS}, int64, int64, int64)".format(real)
+        for real in _REALS
+    ]
+)
 def union_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, values, to, sources, reverse, either, both, counts, columns, union, lo, hi
+    indptr, indices, values, start, sources, places, either, both, counts, columns, union, part, lo, hi
 ):
-    """Merge rows lo..hi of A and of its transpose: write ``either * (a + t) + both * (a * t)`` by ascending columns.
+    """Merge rows of A and of its transpose t: write ``either * (a + t) + both * (a * t)`` by ascending columns.
 
-    The columns of A may have any order, those of the transpose ascend. Row i is written from
-    ``indptr[i] - indptr[0] + to[i]`` on, and its number of entries, without zeros, to ``counts[i + 1]``.
+    The rows are lo..hi of those from ``part`` on. Row i of the transpose has the entries of the rows ``sources``, which
+    ascend, at ``places`` there, from ``start[i]`` on. The columns of A may have any order. Row i is written from
+    ``indptr[i] - indptr[part] + start[i]`` on, and its number of entries, without zeros, to ``counts``.
     """
-    for i in range(lo, hi):
-        first = indptr[i] - indptr[0] + to[i]
-        e, end = first + to[i + 1] - to[i], indptr[i + 1] - indptr[0] + to[i + 1]
-        f, last = to[i], to[i + 1]
+    for i in range(part + lo, part + hi):
+        first = indptr[i] - indptr[part] + start[i]
+        e, end = first + start[i + 1] - start[i], indptr[i + 1] - indptr[part] + start[i + 1]
+        f, last = start[i], start[i + 1]
         # The row of A is sorted at the end of the room for both, from where the merge does not overwrite it too early.
         for k in range(indptr[i], indptr[i + 1]):
             j = e + k - indptr[i]
@@ -111,13 +117,14 @@ def union_rows(  # type: ignore[no-untyped-def]
                 a, column = union[e], columns[e]
                 e += 1
             if in_t:
-                t, column = reverse[f], sources[f]
+                column = sources[f]
+                t = values[indptr[column] + places[f]]
                 f += 1
             value = either * (a + t) + both * (a * t)
             if value != 0:
                 columns[at], union[at] = column, value
                 at += 1
-        counts[i + 1] = at - first
+        counts[i + 1 - part] = at - first
 
 
 @kernel([f"void(int64[::1], int64[::1], {_LISTS})".format(real) for real in _REALS])

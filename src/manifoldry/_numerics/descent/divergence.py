@@ -199,14 +199,15 @@ class MeshMomentum:
         )
 
         columns, charges, layout = self._arrays
-        columns[: Y.shape[1]] = Y.T.astype(np.float32)
+        exact = np.ascontiguousarray(Y.T)
+        columns[: Y.shape[1]] = exact.astype(np.float32)
         mesh = self.repulsion.mesh(columns)
         if mesh is None:
             return 0
         # Sums of a centered layout that has not collapsed.
         layout.sums[:] = 0.0
         layout.sums[:, SQUARE : SQUARE + 2] = np.inf
-        for c, column in enumerate(Y.T):
+        for c, column in enumerate(exact):
             layout.sums[:, LOW + c], layout.sums[:, HIGH + c] = column.min(), column.max()
         run = self.divergence.run
         limit = min(limit, max(1, EDGES_PER_CALL * run.n_jobs // max(1, len(layout.indices))))

@@ -21,7 +21,7 @@ DEFAULT_PERPLEXITY = 30.0
 NEIGHBORS_PER_PERPLEXITY = 3.0
 """Listed neighbors per unit of perplexity: beyond, probabilities are below a few thousandths."""
 ENTROPY_TOL = 1e-7  # error of a row's entropy in nats, which is the relative error of its perplexity
-LISTS_PER_TASK = 4096
+LISTS_PER_TASK, ENTRIES_PER_TASK = 4096, 2**17
 N_MERGED_PARTS = 8  # parts of the rows of a union that are merged one after the other
 MAX_FLOAT64_PAIRS = 10_000_000  # Listed pairs beyond which probabilities are in single precision
 
@@ -186,10 +186,15 @@ def joint_of_bandwidths(graph: NeighborGraph, bandwidths: FloatArray) -> csr_arr
     return ConditionalProbabilities(matrix, bandwidths).joint()
 
 
-def negative_entropy(p: Any) -> float:
+def negative_entropy(p: Any, run: Run | None = None) -> float:
     """Return the sum of p ln p, of an array of any device."""
-    terms = np.maximum(p, float(np.finfo(p.dtype).tiny))
-    return float(np.multiply(p, np.log(terms, out=terms), out=terms).sum(dtype=np.float64))
+
+    def block(lo: int, hi: int) -> float:
+        terms = np.maximum(p[lo:hi], float(np.finfo(p.dtype).tiny))
+        return float(np.multiply(p[lo:hi], np.log(terms, out=terms), out=terms).sum(dtype=np.float64))
+
+    run = run or Run(0, 1)
+    return sum(run.map(block, run.ranges(len(p), ENTRIES_PER_TASK if isinstance(p, np.ndarray) else len(p))))
 
 
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:

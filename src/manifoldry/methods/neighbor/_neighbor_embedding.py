@@ -197,7 +197,7 @@ class NeighborEmbedding(UpdateMixin, Embedder):
         of_joint = self._divergence is JointDivergence
         p, found = joint.data if of_joint else conditional.matrix.data, (conditional.bandwidths, conditional.missed)
         del conditional  # as much memory as the next line takes
-        information = negative_entropy(p) if of_joint else negative_entropy(p) / count_points(X)
+        information = negative_entropy(p, run) / (1 if of_joint else count_points(X))
         return ListedProbabilities(graph, index, joint, information, *found)
 
     def _extended(self, listed: ListedProbabilities, embedding: Embedding, run: Run) -> Embedding:

@@ -296,7 +296,7 @@ class TSNE(DeviceMixin, NeighborEmbedding):
             return super()._embed(X, run)
         joint = joint_probabilities(X)
         check_init(self.init, joint, self.n_components, self._pairwise)
-        return self._lay_out(joint, joint, negative_entropy(joint.data), run)
+        return self._lay_out(joint, joint, negative_entropy(joint.data, run), run)
 
     def _laid_out(self, divergence: Divergence, layout: FloatArray, trace: Trace, init: str) -> Embedding:
         embedding = super()._laid_out(divergence, layout, trace, init)

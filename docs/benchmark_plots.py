@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 OURS, OTHERS = "#0a7d91", ("#d9480f", "#e8a33d", "#868e96", "#5f3dc4")
 """Colors of manifoldry and of the other libraries, which color-blind readers distinguish too."""
-DEVICES = {"cuda": "on a GPU", "core": "on one core"}
+DEVICES = {"cuda": "on a GPU", "torchdr InfoTSNE": "TorchDR's InfoTSNE", "cores": "on 16 cores", "core": "on one core"}
 Rows = list[dict[str, Any]]
 
 
@@ -78,23 +78,26 @@ def small_fits(ax: Any, rows: Rows) -> None:
 
 
 def growth(ax: Any, rows: Rows) -> None:
-    """CPU seconds over the number of rows."""
+    """CPU seconds over the number of rows: a color and a marker for each method, a style for each data set."""
     lines = [row for row in rows if row["version"] == "now"]
-    for row, marker in zip(lines, "osD^vPX*<>" * 3, strict=False):
+    methods, data = (list(dict.fromkeys(row[key] for row in lines)) for key in ("method", "data"))
+    for row in lines:
+        number = methods.index(row["method"])
         points = {int(key.replace(",", "")): value for key, value in row.items() if key.replace(",", "").isdigit()}
         points = dict(sorted((count, value) for count, value in points.items() if value is not None))
         label = f"{row['method']}, {row['data']}"
         label += f" (exponent {row['exponent']:.2f})" if "exponent" in row else ""
-        ax.plot(list(points), list(points.values()), marker=marker, label=label)
+        style = f"C{number}{'osD^vP'[number % 6]}{('-', '--')[data.index(row['data']) % 2]}"
+        ax.plot(list(points), list(points.values()), style, label=label)
     ax.set_xscale("log")
     ax.set_yscale("log")
     counts = sorted({int(count) for line in ax.get_lines() for count in line.get_xdata()})
-    ax.set_xticks(counts, [f"{count:,}" for count in counts], minor=False)
+    ax.set_xticks(counts, [f"{count:,}" for count in counts], minor=False, rotation=30, ha="right")
     ax.minorticks_off()
     ax.set_xlabel("rows")
     ax.set_ylabel("CPU seconds with one thread")
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8, loc="upper left")
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def scaling(ax: Any, rows: Rows) -> None:
@@ -104,12 +107,13 @@ def scaling(ax: Any, rows: Rows) -> None:
 
 
 def gpu(ax: Any, rows: Rows) -> None:
-    """Seconds on a GPU, and on one core where that was measured."""
+    """Seconds on a GPU, and of TorchDR and on the cores where those were measured."""
     groups: dict[str, dict[str, float]] = {}
     for row in rows:
         label = re.sub(r" (MNIST|[0-9]+M)$", "", row["call"])
         label = f"{label}\n{row['data']}, {row['rows']:,} rows"
-        groups.setdefault(label, {})[DEVICES[row["device"]]] = row["seconds"]
+        if "seconds" in row:
+            groups.setdefault(label, {})[DEVICES[row["device"]]] = row["seconds"]
     bars(
         ax,
         {name: group for name, group in groups.items() if DEVICES["cuda"] in group},
@@ -122,7 +126,7 @@ def gpu(ax: Any, rows: Rows) -> None:
 PLOTS: dict[str, tuple[Callable[[Any, Rows], None], tuple[float, float]]] = {
     "large_fits": (large_fits, (7.5, 4.2)),
     "small_fits": (small_fits, (7.5, 7.0)),
-    "growth": (growth, (7.5, 4.6)),
+    "growth": (growth, (8.5, 4.6)),
     "scaling": (scaling, (7.5, 4.2)),
     "gpu": (gpu, (7.5, 8.0)),
 }

@@ -436,7 +436,8 @@ def symmetric_form(form: Array, image: Array, norm: float, eps: float) -> None:
         raise np.linalg.LinAlgError(
             "A product with A gave NaN or infinite numbers; check A and the data it was computed from."
         )
-    scale = max(norm, float(np.abs(image).max(initial=0.0)) * len(image) ** 0.5)
+    largest = max(float(image.max(initial=0.0)), -float(image.min(initial=0.0)))
+    scale = max(norm, largest * len(image) ** 0.5)
     if scale > 0 and not 1 / MAX_MATRIX_NORM < scale < MAX_MATRIX_NORM:
         raise ValueError(f"A has a norm of about {scale:.0e}, whose square is out of range; multiply A by a constant.")
     skew = float(np.abs(form - form.T).max(initial=0.0))

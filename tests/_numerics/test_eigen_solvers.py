@@ -22,7 +22,7 @@ from manifoldry._numerics.eigen.davidson import (
     polynomial,
     upper_bound,
 )
-from manifoldry._numerics.eigen.kernels.aggregates import add_coarse, aggregate
+from manifoldry._numerics.eigen.kernels.aggregates import add_coarse, aggregate, find_nearest
 from manifoldry._numerics.eigen.localized import _restricted
 from manifoldry._numerics.eigen.pencil import SYMMETRIC_MODE, Pencil, column_space
 from manifoldry._numerics.eigen.solvers import level_widths, predicted_fill
@@ -224,6 +224,23 @@ def test_aggregates_are_connected_and_cover_all_rows():
     coarse = np.zeros((count, count))
     add_coarse(*rows[:2], A.data, weights, label, coarse)
     np.testing.assert_allclose(coarse, (P.T @ A @ P).toarray(), atol=1e-12)
+
+
+def test_the_nearest_aggregate_has_the_largest_sum_of_entries():
+    A, _ = _neighbor_laplacian(np.random.default_rng(0).uniform(size=(500, 2)), 6)
+    A.data *= np.random.default_rng(1).uniform(0.5, 1, A.nnz)  # no two sums are equal
+    rows = A.indptr.astype(np.int64), A.indices.astype(np.uint32), A.data.astype(np.float32)
+    label = np.full(500, -1)
+    count = aggregate(*rows, label)
+    members, nearest = np.argsort(label, kind="stable"), np.empty(count, np.uint32)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(label))])
+    for lo, hi in ((0, count // 2), (count // 2, count)):
+        find_nearest(*rows, label, ends, members, nearest, lo, hi)
+    P = sp.csr_array((np.ones(500), label, np.arange(501)), shape=(500, count))
+    sums = (P.T @ abs(A) @ P).toarray()
+    np.fill_diagonal(sums, 0.0)
+    assert np.array_equal(nearest, sums.argmax(axis=1))
+    assert (sums.max(axis=1) > 0).all()
 
 
 @pytest.mark.parametrize("most", [1500, 40])

@@ -70,7 +70,7 @@ class _Levels:
         scale = sp.diags_array(1.0 / flat)
         H = pencil.A if pencil.masses is None else sp.csr_array(scale @ pencil.A @ scale)
         rows = H.indptr.astype(np.int64), H.indices.astype(np.uint32), H.data.astype(np.float32)
-        label, count, degree = _aggregates(rows)
+        label, count, degree = _aggregates(rows, run)
         weights = flat / np.sqrt(np.bincount(label, flat**2))[label]
         P = sp.csr_array((weights, label, np.arange(pencil.n + 1)), shape=(pencil.n, count))
         coarse = np.zeros((count, count))
@@ -107,19 +107,17 @@ class _Levels:
         return self.smoother(R) * np.linalg.norm(R, axis=0)  # the smoother scales its columns to length 1
 
 
-def _aggregates(rows: tuple[Any, Any, Any]) -> tuple[IntArray, int, int]:
+def _aggregates(rows: tuple[Any, Any, Any], run: Run) -> tuple[IntArray, int, int]:
     """Return the aggregate of each row, their number, and the degree of a polynomial that reaches across them."""
-    from manifoldry._numerics.eigen.kernels.aggregates import aggregate
+    from manifoldry._numerics.eigen.kernels.aggregates import aggregate, find_nearest
 
-    indptr, indices, data = rows
-    label, degree = np.full(len(indptr) - 1, -1, dtype=np.int64), SMOOTHING_DEGREE
-    count = aggregate(indptr, indices, data, label)
+    n = len(rows[0]) - 1
+    label, degree = np.full(n, -1, dtype=np.int64), SMOOTHING_DEGREE
+    count = aggregate(*rows, label)
     while count > MAX_AGGREGATES:
-        n = len(label)
-        P = sp.csr_array((np.ones(n, np.float32), label, np.arange(n + 1)), shape=(n, count))
-        graph = P.T @ sp.csr_array((np.abs(data), indices.astype(np.int64), indptr), shape=(n, n)) @ P
-        graph.setdiag(0.0)
-        nearest = graph.argmax(axis=1).astype(np.uint32)
+        members = sp.csr_array((np.ones(n, np.int8), label, np.arange(n + 1)), shape=(n, count)).tocsc()
+        nearest, lists = np.empty(count, np.uint32), (members.indptr.astype(np.int64), members.indices.astype(np.int64))
+        run.map(find_nearest, [(*rows, label, *lists, nearest, *share) for share in run.shares(count, 1024)])
         again = np.full(count, -1, dtype=np.int64)
         count = aggregate(np.arange(count + 1), nearest, np.ones(count, np.float32), again)
         label, degree = again[label], DEGREE_GROWTH * degree

@@ -326,6 +326,9 @@ def _delegated(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+SPECTRUM_ROWS = 8192  # rows of a block from which residuals are computed
+
+
 class WrappedSpectral(Wrapped):
     """Base of scikit-learn's principal components, whose eigenpairs are kept in ``spectrum_``."""
 
@@ -359,19 +362,36 @@ class WrappedSpectral(Wrapped):
 
     def _keep(self, rows: Any, scores: Any, seconds: dict[str, float], device: str = "cpu") -> None:
         with np.errstate(all="ignore"):  # coordinates that are not finite are detected below
-            X = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
-            values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
-            projected = X @ self.components_.T - self.mean_ @ self.components_.T
-            norms = np.linalg.norm(projected, axis=0)
-            vectors = projected / np.where(norms > 0, norms, 1.0)
-            # X_c X_c' v without the n x n matrix; the row of means carries the centering.
-            back = X.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
-            images = X @ back - self.mean_ @ back
-            self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
+            self.spectrum_ = self._gram_spectrum(rows, Run(0))
         from manifoldry.methods._base._checks import measured_later
 
         super()._keep(rows, scores, seconds, device)
         self._notes["left_over"] = measured_later(residual_variance_shares, rows)
+
+    def _gram_spectrum(self, rows: Any, run: Run) -> Spectrum:
+        """Return the eigenpairs of the Gram matrix of the centered rows, read twice in blocks, and their residuals."""
+        n, axes, mean = rows.shape[0], self.components_.astype(np.float64).T, self.mean_.astype(np.float64)
+        values = (n - 1) * self.explained_variance_.astype(np.float64)
+        vectors, blocks = np.empty((n, len(values))), run.ranges(n, n if issparse(rows) else SPECTRUM_ROWS)
+
+        def block(lo: int, hi: int) -> Any:
+            return rows[lo:hi] if issparse(rows) else np.asarray(rows[lo:hi], dtype=np.float64)
+
+        def projected(lo: int, hi: int) -> FloatArray:
+            X, own = block(lo, hi), vectors[lo:hi]
+            own[:] = X @ axes - mean @ axes
+            return np.vstack([X.T @ own, own.sum(axis=0), np.square(own).sum(axis=0)])
+
+        def defects(lo: int, hi: int) -> FloatArray:
+            vectors[lo:hi] /= norms
+            return np.square(block(lo, hi) @ back - mean @ back - values * vectors[lo:hi]).sum(axis=0)
+
+        *back, total, squares = functools.reduce(np.add, run.map(projected, blocks, blas=True))
+        norms = np.sqrt(np.where(squares > 0, squares, 1.0))
+        # X_c X_c' v without the n x n matrix; the row of means carries the centering.
+        back = (back - np.outer(mean, total)) / norms
+        residuals = np.sqrt(functools.reduce(np.add, run.map(defects, blocks, blas=True)))
+        return Spectrum(values, vectors, residuals, "largest")
 
     def _forget_rows(self) -> None:
         """Remove what a fit has kept of individual rows."""

@@ -45,6 +45,28 @@ def aggregate(indptr, indices, data, label):  # type: ignore[no-untyped-def]
     return count
 
 
+@kernel("void(int64[::1], uint32[::1], float32[::1], int64[::1], int64[::1], int64[::1], uint32[::1], int64, int64)")
+def find_nearest(indptr, indices, data, label, ends, members, nearest, lo, hi):  # type: ignore[no-untyped-def]
+    """Write, for the aggregates lo..hi, the other one to which their entries have the largest sum of magnitudes.
+
+    The rows of aggregate a are ``members[ends[a]:ends[a + 1]]``. One without entries to others is its own nearest.
+    """
+    totals = np.zeros(len(ends) - 1)
+    for a in range(lo, hi):
+        for i in members[ends[a] : ends[a + 1]]:
+            for e in range(indptr[i], indptr[i + 1]):
+                totals[label[indices[e]]] += abs(data[e])
+        totals[a], nearest[a] = 0.0, a
+        for i in members[ends[a] : ends[a + 1]]:
+            for e in range(indptr[i], indptr[i + 1]):
+                b = label[indices[e]]
+                if totals[b] > totals[nearest[a]]:
+                    nearest[a] = b
+        for i in members[ends[a] : ends[a + 1]]:
+            for e in range(indptr[i], indptr[i + 1]):
+                totals[label[indices[e]]] = 0.0
+
+
 @kernel("void(int64[::1], uint32[::1], float64[::1], float64[::1], int64[::1], float64[:, ::1])")
 def add_coarse(indptr, indices, data, weights, label, coarse):  # type: ignore[no-untyped-def]
     """Add P'AP to ``coarse``, where row i of P has the entry ``weights[i]`` in column ``label[i]``."""

@@ -42,6 +42,7 @@ points is 0.999 with these and 0.991 without. Images have larger eigenvalues, an
 JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
 """Random part, in units of the spread, that separates coinciding points; share of the spread that counts as zero."""
 LARGEST_EIGENVALUE = 2.0  # of 1 - D^-1 W
+SCALED_ROWS = 8192  # rows of affinities that a task scales
 MIN_DEVICE_ROWS = 400
 """Rows of a component from which its eigenvectors are computed on a GPU; those of fewer take the CPU milliseconds."""
 COMPONENT_DISTANCE = 2.5  # distance between the centers of connected components, in half-widths of the larger
@@ -255,8 +256,15 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run, levels: Any = 
             return layout
         root = np.sqrt(np.asarray(affinities.sum(axis=1), dtype=np.float64).reshape(-1))
         scale = 1.0 / root
-        between = affinities.data * (np.repeat(scale, np.diff(affinities.indptr)) * scale[affinities.indices])
-        moves = csr_array((between, affinities.indices, affinities.indptr), shape=(n, n))
+        ends, between = affinities.indptr, np.empty(affinities.nnz)
+
+        def scaled(lo: int, hi: int) -> None:
+            own = slice(ends[lo], ends[hi])
+            rows = np.repeat(scale[lo:hi], np.diff(ends[lo : hi + 1]))
+            between[own] = affinities.data[own] * (rows * scale[affinities.indices[own]])
+
+        run.map(scaled, run.shares(n, SCALED_ROWS))
+        moves = csr_array((between, affinities.indices, ends), shape=(n, n))
         if MAX_LAPACK_SIZE < n <= MAX_ARPACK_POINTS:
             values, vectors = _arpack(moves, n_found)
         else:

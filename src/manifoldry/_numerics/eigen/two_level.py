@@ -75,7 +75,8 @@ class _Levels:
         P = sp.csr_array((weights, label, np.arange(pencil.n + 1)), shape=(pencil.n, count))
         coarse = np.zeros((count, count))
         add_coarse(*rows[:2], H.data, weights, label, coarse)
-        upper = float((abs(H) @ flat / flat).max())  # at least the largest eigenvalue, because flat is positive
+        sizes = sp.csr_array((np.abs(H.data), H.indices, H.indptr), shape=H.shape)
+        upper = float((sizes @ flat / flat).max())  # at least the largest eigenvalue, because flat is positive
         shifted = coarse.copy()
         shifted.flat[:: count + 1] += COARSE_SHIFT * upper
         factor = scipy.linalg.cho_factor(shifted.T, lower=True, overwrite_a=True)  # in place, in LAPACK's order

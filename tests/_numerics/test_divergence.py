@@ -1,5 +1,7 @@
 """Divergences of layouts: against the formulas written out over all pairs, and against finite differences."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -8,7 +10,7 @@ from scipy.spatial.distance import cdist
 from manifoldry._core.run import Run
 from manifoldry._numerics.descent.divergence import ConditionalDivergence, JointDivergence
 from manifoldry._numerics.descent.optimizer import local_order, renumbered
-from manifoldry._numerics.geometry.neighbor_affinity import perplexity_probabilities
+from manifoldry._numerics.geometry.neighbor_affinity import ENTRIES_PER_TASK, negative_entropy, perplexity_probabilities
 from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.graph._search import NeighborRule, neighbor_graph
 
@@ -156,3 +158,11 @@ def test_renumbering_is_a_permutation_of_rows_and_columns():
     order = local_order(P)
     assert np.array_equal(np.sort(order), np.arange(60))
     np.testing.assert_array_equal(renumbered(P, order, Run(0)).toarray(), P.toarray()[np.ix_(order, order)])
+
+
+def test_entropy_of_several_blocks_is_that_of_all_and_the_same_for_any_number_of_threads():
+    p = np.random.default_rng(0).random(3 * ENTRIES_PER_TASK + 7)
+    p[:2] = 0.0
+    one, *others = (negative_entropy(p, Run(0, n_jobs)) for n_jobs in (1, 2, 3, 7, 16))
+    assert one == pytest.approx(math.fsum(p[2:] * np.log(p[2:])), rel=1e-13)
+    assert all(other == one for other in others)

@@ -137,6 +137,22 @@ def test_multiplicities_are_found_without_a_pattern_too():
     np.testing.assert_allclose(smallest(A, 12, run=Run()).values, exact[:12], atol=4 * ACCEPTED)
 
 
+@pytest.mark.parametrize("kept", [0, 2])
+@pytest.mark.parametrize("end", ENDS)
+def test_vectors_that_lapack_does_not_find_are_found(end, kept, monkeypatch):
+    """Its inverse iteration returns fewer vectors than asked for on some processors, of equidistant points none."""
+    eigh = scipy.linalg.eigh
+
+    def incomplete(*args, **kwargs):
+        values, vectors = eigh(*args, **kwargs)
+        return (values[:kept], vectors[:, :kept]) if "subset_by_index" in kwargs else (values, vectors)
+
+    monkeypatch.setattr(scipy.linalg, "eigh", incomplete)
+    found = ENDS[end](np.eye(60) - 1 / 60, 3, run=Run())
+    np.testing.assert_allclose(found.values, [0, 1, 1] if end == "smallest" else 1, atol=60 * ACCEPTED)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(3), atol=1e-13)
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_small_multiple_values_in_every_order_of_rows(end):
     """LAPACK's inverse iteration returns one vector twice for some of these orders."""

@@ -18,6 +18,7 @@ from manifoldry import (
     SparsePCA,
     SparseRandomProjection,
 )
+from manifoldry.methods._base._wrapped import SPECTRUM_ROWS
 
 CARDS = [card for card in manifoldry.list_methods() if card.wrapped]
 
@@ -70,6 +71,21 @@ def test_spectrum_of_pca_is_that_of_the_gram_matrix(whiten):
     np.testing.assert_allclose(np.abs((spectrum.vectors * vectors[:, ::-1][:, :3]).sum(axis=0)), 1.0, rtol=1e-12)
     np.testing.assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(3), atol=1e-12)
     assert (spectrum.residuals < 1e-12 * values[-1]).all()
+
+
+@pytest.mark.parametrize("convert", [np.asarray, csr_array])
+def test_residuals_of_pca_are_those_of_all_blocks_of_rows(convert):
+    """Of few power iterations, so that they are far above rounding."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2 * SPECTRUM_ROWS + 100, 30)) + 5.0
+    solver = {"svd_solver": "randomized", "iterated_power": 0, "n_oversamples": 1} if convert is np.asarray else {}
+    spectrum = PCA(3, random_state=0, **solver).fit(convert(X)).spectrum_
+    centered = X - X.mean(axis=0)
+    defects = centered @ (centered.T @ spectrum.vectors) - spectrum.values * spectrum.vectors
+    np.testing.assert_allclose(np.linalg.norm(spectrum.vectors, axis=0), 1.0, rtol=1e-12)
+    expected = np.linalg.norm(defects, axis=0)
+    np.testing.assert_allclose(spectrum.residuals, expected, rtol=1e-9, atol=1e-11 * spectrum.values[0])
+    assert not solver or (expected > 1e-3 * spectrum.values[0]).all()
 
 
 def test_pca_three_ways():

@@ -295,12 +295,14 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
         H -= (H @ N) @ N.T
         H += 2 * (norm / unit) * (N @ N.T)
     ritz = None
-    # For a subset LAPACK uses inverse iteration: fast, but two vectors of a multiple eigenvalue may coincide.
+    # For a subset LAPACK uses inverse iteration: fast, but vectors of a multiple eigenvalue may coincide or be missing.
     for options in ({"subset_by_index": (0, k - 1)}, {"driver": "evd"}):
         try:
             with blas_threads_for(pencil.n):
                 values, vectors = scipy.linalg.eigh(H, **options)
         except np.linalg.LinAlgError:
+            continue
+        if len(values) < k:
             continue
         pairs = Ritz(unit * values[:k], vectors[:, :k], np.zeros(k), norm)
         ritz = rayleigh_ritz(pencil, pairs, settled=True)

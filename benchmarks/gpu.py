@@ -5,8 +5,8 @@
 Every cell runs in a process of its own. On a GPU it fits the same rows twice: "first" is the first call of the process,
 with compiled loops from the cache (after ``--warm``, which runs every cell once before, unmeasured), "seconds" the
 second, from rows of the host to a result on the host. On the CPU a few rows come first. A cell that takes longer than
-``--limit`` seconds ends. The table is stored after every row, and rows of an earlier run that are not measured
-again stay. ``--quick`` takes a hundredth of the rows, which tests the script.
+``--limit`` seconds ends. The table is stored after every row. Rows of an earlier run that are not measured again
+stay, with their commit. ``--quick`` takes a hundredth of the rows, which tests the script.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
     earlier = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     columns = {"call": "", "data": "", "rows": ",", "device": "", "first": ".2f", "seconds": ".2f", "GPU MB": ",.0f"}
     columns |= {"trust": ".4f", "labels": ".4f", "divergence": ".3f", "rigid error": ".1e", "recall": ".4f"}
-    columns |= {"same bits": "", "stages": ""}
+    columns |= {"same bits": "", "commit": "", "stages": ""}
     caption = (
         f"Calls on a GPU ({gpu_name()}), on all cores and on one, from rows on the host to the result there: the first "
         "call of a process with cached loops, and the second. Trustworthiness "
@@ -300,7 +300,8 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
             cell = run_cell(call, device, n, folder, options.limit)
             if "result" in cell:
                 cell |= quality(task, X, known, cell.pop("result"))
-            table.add(cell.pop("error", ""), call=call, data=task.data, rows=n, device=device, **cell)
+            cell |= {"call": call, "data": task.data, "rows": n, "device": device, "commit": tables.commit()}
+            table.add(cell.pop("error", ""), **cell)
             rows[call, device] = table.rows[-1]
             table.put(sorted(rows.values(), key=lambda row: list(TASKS).index(row["call"])))
 

@@ -119,7 +119,7 @@ def circumstances(packages: Sequence[str]) -> dict[str, Any]:
         },
         "python": platform.python_version(),
         "versions": versions,
-        "commit": _commit(),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
 
@@ -141,7 +141,7 @@ def _cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the short name of the commit, and whether the source differs from it; "unknown" outside of a clone."""
     try:
         name = _git("rev-parse", "--short", "HEAD")

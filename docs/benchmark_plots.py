@@ -107,7 +107,7 @@ def scaling(ax: Any, rows: Rows) -> None:
 
 
 def gpu(ax: Any, rows: Rows) -> None:
-    """Seconds on a GPU, and of TorchDR and on the cores where those were measured."""
+    """Seconds on a GPU; on 16 cores, on one, and of TorchDR where these were measured."""
     groups: dict[str, dict[str, float]] = {}
     for row in rows:
         label = re.sub(r" (MNIST|[0-9]+M)$", "", row["call"])

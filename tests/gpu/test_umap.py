@@ -111,6 +111,16 @@ def test_two_levels_have_the_lowest_eigenvectors(run, monkeypatch, weights):
     assert np.sqrt(1 - cosines.min() ** 2) <= 2e-4 / (exact[3] - exact[2])
 
 
+def test_residuals_of_coarse_vectors_are_small_for_their_values(run):
+    weights = cycle(48)
+    graph = spectral.Levels(weights, run.gpu).graphs[0]
+    start = run.gpu.array(np.random.default_rng(0).standard_normal((48, 4)).astype(np.float32))
+    f = run.gpu.host(graph.refined(start, 2, 0.0, 0.01)[0]).astype(float)[:, :2]
+    value = 1 - np.cos(2 * np.pi / 48)
+    defect = f - weights @ f / weights.sum(axis=1)[:, None] - value * f
+    assert (np.linalg.norm(defect, axis=0) <= 0.011 * value * np.linalg.norm(f, axis=0)).all()
+
+
 def test_components_are_found_and_arranged_as_on_the_cpu(run, monkeypatch):
     A, B = fuzzy(60, seed=3).toarray(), fuzzy(24, seed=4).toarray()
     shuffled = np.random.default_rng(5).permutation(84)

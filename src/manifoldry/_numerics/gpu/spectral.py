@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from manifoldry._numerics.eigen.davidson import FLAT_DEGREES
 from manifoldry._numerics.gpu.fuzzy import numbered_rows
 
 MAX_DENSE = 400  # rows of a graph whose eigenvectors LAPACK computes in 10 ms
-DEGREE, MAX_CYCLES = 12, 12
-"""Degree of the polynomial, which reaches across aggregates of aggregates' neighbors, and the most times it is used."""
+DEGREE, MAX_DEGREE, MAX_CYCLES = 12, 96, 12
+"""Least degree of the polynomial, which reaches across aggregates of aggregates' neighbors, the highest, and the most
+times that a level uses one."""
+COARSE_SHARE = 0.1
+"""Residual of the vectors of aggregates, as a share of their values: with those of the rows' tolerance, the second
+vector of a million digits had a cosine of 0.6 with the true one."""
 MIN_SHARE = 1e-9  # of the largest eigenvalue of the vectors' inner products: directions below are rounding
 UNITS = 2.0**30
 """Parts of the largest weight. Sums of aggregates are those of whole numbers, which do not depend on the order."""
@@ -102,11 +107,15 @@ class Graph:
         step_rows.over(now.size, self.indptr, self.indices, self.weights, self.degrees, now, after, *numbers)
 
     def filtered(self, block: Any, cut: float) -> Any:
-        """Return the Chebyshev polynomial of L that damps the part of a block above ``cut``; the block is changed."""
+        """Return a Chebyshev polynomial of L that damps the part of a block above ``cut``; the block is changed.
+
+        Its degree is such that a vector of eigenvalue 0 becomes thirty times as large as those above, or more.
+        """
+        degree = max(DEGREE, ceil(FLAT_DEGREES / sqrt(cut)))
         center, half = (2.0 + cut) / 2, (2.0 - cut) / 2
         before, now = block, self.gpu.xp.zeros_like(block)
         self.step(before, now, center, 1.0 / half, 0.0)
-        for _ in range(DEGREE - 1):
+        for _ in range(degree - 1):
             self.step(now, before, center, 2.0 / half, 1.0)
             before, now = now, before
         return now
@@ -128,15 +137,18 @@ class Graph:
         residuals = xp.sqrt(masses @ xp.square(defects))
         return vectors.astype(np.float32), values, np.array(residuals.tolist())
 
-    def refined(self, block: Any, k: int, tolerance: float) -> tuple[Any, FloatArray]:
-        """Return a block and its values after cycles of filter and projection, until k residuals are small."""
-        least = (FLAT_DEGREES / DEGREE) ** 2  # above it the polynomial damps a vector to a thirtieth
-        cut = least
+    def refined(self, block: Any, k: int, tolerance: float, share: float) -> tuple[Any, FloatArray]:
+        """Return a block and its values after cycles of filter and projection.
+
+        The first k residuals are then at most the tolerance, or a share of the k-th value. The polynomial damps what
+        lies above all values of the block.
+        """
+        lowest, cut = (FLAT_DEGREES / MAX_DEGREE) ** 2, (FLAT_DEGREES / DEGREE) ** 2
         for _ in range(MAX_CYCLES):
             block, values, residuals = self.ritz(self.filtered(block, cut))
-            if residuals[:k].max() <= tolerance:
+            if residuals[:k].max() <= max(tolerance, share * values[k - 1]):
                 break
-            cut = min(max(float(values[-1]), least), 1.0)
+            cut = min(max(float(values[-1]), lowest), 1.0)
         return block, values
 
 
@@ -175,7 +187,8 @@ class Levels:
         """
         block, values = self.gpu.xp.asarray(_coarse_vectors(self.graphs[-1].on_host(), width)), np.empty(0)
         for graph, label in zip(reversed(self.graphs), [None, *reversed(self.labels)], strict=True):
-            block, values = graph.refined(block if label is None else block[label], k, tolerance)
+            how = (tolerance, 0.0) if graph is self.graphs[0] else (0.0, COARSE_SHARE)
+            block, values = graph.refined(block if label is None else block[label], k, *how)
         xp = self.gpu.xp
         first = xp.abs(block).argmax(axis=0)
         signs = xp.where(block[first, xp.arange(width)] < 0, -1.0, 1.0)

@@ -16,6 +16,9 @@ SCORES_PER_THREAD, MAX_NEW, MAX_THREADS = 4, 128, 256
 the maximum number of threads: one step adds at most their product to the slots."""
 N_SLOTS = 2048
 """A power of two, at least ``MAX_KEPT + MAX_NEW + SCORES_PER_THREAD * MAX_THREADS``."""
+BOUND_COLUMNS = 8192
+"""Scores of a row, at most, of which the smallest ones bound the others. With all 39,000 of each of a million rows the
+selection took 0.37 s instead of 0.21 s (15 neighbors, NVIDIA H200)."""
 LANES, RANKED_ROWS = 32, 4
 """Threads that rank the candidates of a row, and rows of a block of these."""
 LARGEST, NOBODY = 2**63 - 1, 2**31 - 1
@@ -131,12 +134,13 @@ def _sort(slot_scores, slot_columns, n):  # type: ignore[no-untyped-def]
 def _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns):  # type: ignore[no-untyped-def]
     """Return a bound above ``n_kept`` scores of the row or more: the smallest scores of as many threads are below it.
 
-    So few others are that the list is hardly ever sorted before the row has been read.
+    So few others are that the list is hardly ever sorted before the row has been read. The first columns give it: these
+    are the points of the nearest cells.
     """
     thread, n_threads, smallest = cuda.threadIdx.x, cuda.blockDim.x, LARGEST
     if n_kept > n_threads or width <= SCORES_PER_THREAD * n_threads:
         return LARGEST
-    for column in range(thread, width, SCORES_PER_THREAD * n_threads):
+    for column in range(thread, min(width, BOUND_COLUMNS), SCORES_PER_THREAD * n_threads):
         a, b, c, d = _four_scores(scores, start, column, width, flip)
         smallest = min(smallest, min(min(a, b), min(c, d)))
     slot_scores[thread], slot_columns[thread] = smallest, thread
@@ -177,10 +181,11 @@ def keep_smallest(scores, stride, width, first, lo, flip, kept, columns):  # typ
     column = thread
     for step in range(0, width, SCORES_PER_THREAD * n_threads):
         a, b, c, d = _four_scores(scores, start, column, width, flip)
-        _add(a, first + column, last, n_kept, slot_scores, slot_columns, count)
-        _add(b, first + column + n_threads, last, n_kept, slot_scores, slot_columns, count)
-        _add(c, first + column + 2 * n_threads, last, n_kept, slot_scores, slot_columns, count)
-        _add(d, first + column + 3 * n_threads, last, n_kept, slot_scores, slot_columns, count)
+        if min(min(a, b), min(c, d)) < last:
+            _add(a, first + column, last, n_kept, slot_scores, slot_columns, count)
+            _add(b, first + column + n_threads, last, n_kept, slot_scores, slot_columns, count)
+            _add(c, first + column + 2 * n_threads, last, n_kept, slot_scores, slot_columns, count)
+            _add(d, first + column + 3 * n_threads, last, n_kept, slot_scores, slot_columns, count)
         column += SCORES_PER_THREAD * n_threads
         cuda.syncthreads()
         n_new = count[0]

@@ -35,9 +35,9 @@ _fit_mesh, _gather = on_device(mesh.fit_mesh), on_device(mesh.gather)
 
 @cuda.jit(device=True)
 def _fold(shared, n_rows, n_totals):  # type: ignore[no-untyped-def]
-    """Combine what the threads of a block have, in ``shared[0]``: totals of the first rows, maxima of the others.
+    """Combine what the threads of a block have, in ``shared[:, 0]``: totals of the first rows, maxima of the others.
 
-    Halves are combined, so that the order of the sums is fixed.
+    Halves are combined, so that the order of the sums is fixed. Threads read neighboring entries, all at once.
     """
     t, n = cuda.threadIdx.x, cuda.blockDim.x
     cuda.syncthreads()
@@ -45,8 +45,8 @@ def _fold(shared, n_rows, n_totals):  # type: ignore[no-untyped-def]
         half = (n + 1) // 2
         if t + half < n:
             for row in range(n_rows):
-                a, b = shared[t, row], shared[t + half, row]
-                shared[t, row] = a + b if row < n_totals else max(a, b)
+                a, b = shared[row, t], shared[row, t + half]
+                shared[row, t] = a + b if row < n_totals else max(a, b)
         cuda.syncthreads()
         n = half
 
@@ -56,11 +56,11 @@ def _fold_blocks(sums, shared, n_rows, n_totals):  # type: ignore[no-untyped-def
     """Combine the sums of all blocks."""
     t = cuda.threadIdx.x
     for row in range(n_rows):
-        shared[t, row] = 0.0 if row < n_totals else -math.inf
+        shared[row, t] = 0.0 if row < n_totals else -math.inf
     for block in range(t, len(sums), cuda.blockDim.x):
         for row in range(n_rows):
-            a, b = shared[t, row], sums[block, row]
-            shared[t, row] = a + b if row < n_totals else max(a, b)
+            a, b = shared[row, t], sums[block, row]
+            shared[row, t] = a + b if row < n_totals else max(a, b)
     _fold(shared, n_rows, n_totals)
 
 
@@ -70,7 +70,7 @@ def begin(sums, n, min_width, spacing, min_cells, half, other_half, place, state
 
     A mesh serves until the layout leaves it, or a quarter of its area would do along an axis.
     """
-    shared = cuda.shared.array((MAX_FOLD_THREADS, N_SUMS), nb.float64)
+    shared = cuda.shared.array((N_SUMS, MAX_FOLD_THREADS), nb.float64)
     if state[HALT] >= FAINT:
         return
     _fold_blocks(sums, shared, N_SUMS, 4)
@@ -78,11 +78,11 @@ def begin(sums, n, min_width, spacing, min_cells, half, other_half, place, state
         return
     widest = 0.0
     for c in range(2):
-        mean = shared[0, c] / n
-        widest = max(widest, shared[0, 2 + c] / n - mean * mean)
+        mean = shared[c, 0] / n
+        widest = max(widest, shared[2 + c, 0] / n - mean * mean)
         state[MEAN + c] = mean
-        place[c] = np.float32(-shared[0, 4 + c] - mean)
-        state[SIDES + c] = np.float32(shared[0, 6 + c] - mean) - place[c]
+        place[c] = np.float32(-shared[4 + c, 0] - mean)
+        state[SIDES + c] = np.float32(shared[6 + c, 0] - mean) - place[c]
     sides = state[SIDES] + state[SIDES + 1]
     if not abs(sides) < math.inf:
         state[HALT] = UNSUITED
@@ -164,7 +164,7 @@ def repel(positions, place, nodes, peak, offset, factor, faint_share, state, pus
 @device_kernel("void(int64[::1], float32[:, ::1], float64, float64[:, :, ::1])")
 def sum_exactly(points, positions, dof, sums):  # type: ignore[no-untyped-def]
     """Write potential and gradient of all other points at some points, in parts ``sums[:, part]``: a block for each."""
-    shared = cuda.shared.array((SUM_THREADS, 3), nb.float64)
+    shared = cuda.shared.array((3, SUM_THREADS), nb.float64)
     n_parts = sums.shape[1]
     t, row, part = cuda.threadIdx.x, cuda.blockIdx.x // n_parts, cuda.blockIdx.x % n_parts
     i = points[row]
@@ -178,24 +178,24 @@ def sum_exactly(points, positions, dof, sums):  # type: ignore[no-untyped-def]
         phi += w if i != j else 0.0
         down -= slope * dy
         across -= slope * dx
-    shared[t, 0], shared[t, 1], shared[t, 2] = phi, down, across
+    shared[0, t], shared[1, t], shared[2, t] = phi, down, across
     _fold(shared, 3, 3)
     if t < 3:
-        sums[row, part, t] = shared[0, t]
+        sums[row, part, t] = shared[t, 0]
 
 
 @device_kernel("void(float64[:, ::1], float32[:, ::1], float32[:, ::1], float64[::1], float64[::1], float64[:, ::1])")
 def sum_forces(velocity, pull, push, potential, state, sums):  # type: ignore[no-untyped-def]
     """Sum potentials and products of the velocity with both forces, in blocks of SUM_THREADS."""
-    shared = cuda.shared.array((SUM_THREADS, 3), nb.float64)
+    shared = cuda.shared.array((3, SUM_THREADS), nb.float64)
     t, i = cuda.threadIdx.x, cuda.grid(1)
     inside = i < len(velocity) and state[HALT] == 0.0
-    shared[t, 0] = potential[i] if inside else 0.0
-    shared[t, 1] = velocity[i, 0] * pull[i, 0] + velocity[i, 1] * pull[i, 1] if inside else 0.0
-    shared[t, 2] = velocity[i, 0] * push[i, 0] + velocity[i, 1] * push[i, 1] if inside else 0.0
+    shared[0, t] = potential[i] if inside else 0.0
+    shared[1, t] = velocity[i, 0] * pull[i, 0] + velocity[i, 1] * pull[i, 1] if inside else 0.0
+    shared[2, t] = velocity[i, 0] * push[i, 0] + velocity[i, 1] * push[i, 1] if inside else 0.0
     _fold(shared, 3, 3)
     if t < 3:
-        sums[cuda.blockIdx.x, t] = shared[0, t]
+        sums[cuda.blockIdx.x, t] = shared[t, 0]
 
 
 @device_kernel(
@@ -204,7 +204,7 @@ def sum_forces(velocity, pull, push, potential, state, sums):  # type: ignore[no
 )
 def decide(sums, n_faint, sample, exact, push, checking, error, exaggeration, state):  # type: ignore[no-untyped-def]
     """Find the factor of the repulsion and whether to restart, and whether the mesh is good enough: one block."""
-    shared = cuda.shared.array((MAX_FOLD_THREADS, N_SUMS), nb.float64)
+    shared = cuda.shared.array((N_SUMS, MAX_FOLD_THREADS), nb.float64)
     if state[HALT] != 0.0:
         return
     _fold_blocks(sums, shared, 3, 3)
@@ -222,7 +222,7 @@ def decide(sums, n_faint, sample, exact, push, checking, error, exaggeration, st
         state[HALT] = FAINT
     else:
         state[WEIGHT] = 2.0 / shared[0, 0]
-        uphill = 4.0 * exaggeration * shared[0, 1] + state[WEIGHT] * shared[0, 2] > 0.0
+        uphill = 4.0 * exaggeration * shared[1, 0] + state[WEIGHT] * shared[2, 0] > 0.0
         state[RESTART] = 1.0 if uphill else 0.0
         state[STEPS] += 1.0
 
@@ -233,12 +233,12 @@ def decide(sums, n_faint, sample, exact, push, checking, error, exaggeration, st
 )
 def move(Y, velocity, gains, rates, pull, push, exaggeration, momentum, max_move, min_gain, per_point, state, sums):  # type: ignore[no-untyped-def]
     """Move the points, and sum what the next iteration needs to know, in blocks of SUM_THREADS."""
-    shared = cuda.shared.array((SUM_THREADS, N_SUMS), nb.float64)
+    shared = cuda.shared.array((N_SUMS, SUM_THREADS), nb.float64)
     t, i = cuda.threadIdx.x, cuda.grid(1)
     if state[HALT] != 0.0:
         return
     for row in range(N_SUMS):
-        shared[t, row] = 0.0 if row < 4 else -math.inf
+        shared[row, t] = 0.0 if row < 4 else -math.inf
     if i < len(Y):
         weight, push_weight = 4.0 * exaggeration, state[WEIGHT]
         restart = not per_point and state[RESTART] != 0.0
@@ -253,10 +253,10 @@ def move(Y, velocity, gains, rates, pull, push, exaggeration, momentum, max_move
             speed = min(max(speed, -max_move), max_move)
             y = Y[i, c] - state[MEAN + c] + speed
             gains[i, c], velocity[i, c], Y[i, c] = gain, speed, y
-            shared[t, c], shared[t, 2 + c], shared[t, 4 + c], shared[t, 6 + c] = y, y * y, -y, y
+            shared[c, t], shared[2 + c, t], shared[4 + c, t], shared[6 + c, t] = y, y * y, -y, y
     _fold(shared, N_SUMS, 4)
     if t < N_SUMS:
-        sums[cuda.blockIdx.x, t] = shared[0, t]
+        sums[cuda.blockIdx.x, t] = shared[t, 0]
 
 
 @device_kernel(

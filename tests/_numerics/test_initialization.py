@@ -67,6 +67,21 @@ def test_a_long_strip_does_not_start_as_a_curve():
     assert np.abs(np.corrcoef(X[short, 1], Y[short].T)[0, 1:]).max() > 0.9
 
 
+def test_a_ring_starts_as_its_pair_of_waves():
+    """Its eigenvalues are as small as those of a strip, but the two lowest eigenvectors are no functions of each other.
+
+    A further one would add 0.1 of its length, 20 times the bound.
+    """
+    n = 3000
+    i = np.arange(n)
+    W = csr_array((np.ones(n), (i, (i + 1) % n)), shape=(n, n))
+    W = csr_array(W + W.T)
+    Y = initial_layout("spectral", W, W, 2, Run(0), pairwise=True)
+    waves = np.column_stack([np.cos(2 * np.pi * i / n), np.sin(2 * np.pi * i / n)])
+    left = Y - waves @ np.linalg.lstsq(waves, Y, rcond=None)[0]
+    assert np.linalg.norm(left) < 0.005 * np.linalg.norm(Y)
+
+
 def test_unconnected_pieces_start_apart():
     pieces = [affinities(30, 1), affinities(20, 2), affinities(9, 3)]
     W = csr_array(block_diag(pieces))

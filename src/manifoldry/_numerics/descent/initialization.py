@@ -35,10 +35,12 @@ EIGENVECTOR_TOL = 1e-3
 MAX_ARPACK_POINTS, ARPACK_TOL = 2000, 1e-4
 """Number of points up to which ARPACK finds them, in the 4 to 12 ms of two levels, whose loops compile for 2 s at their
 first use. It sees no long waves in advance, so that residuals are smaller."""
-FURTHER_SHARE = 0.1
-"""Share of further eigenvectors with eigenvalues below the tolerance, which only long thin data has. Its first ones are
-functions of each other (cos x, cos 2x), so a layout would begin as a curve: UMAP's trustworthiness on a roll of 20,000
-points is 0.999 with these and 0.991 without. Images have larger eigenvalues, and would lose by it."""
+FURTHER_SHARE, LONG_RATIO = 0.1, 3.0
+"""Share of further eigenvectors with eigenvalues below the tolerance, and the ratio of the second eigenvalue to the
+first from which they are added: it is min(4, r^2) on a rectangle of sides 1 and r. The first vectors of such long thin
+data are functions of each other (cos x, cos 2x), so a layout would begin as a curve: UMAP's trustworthiness on a roll
+of 20,000 points is 0.997 with further ones and 0.989 without. A million digits, whose eigenvalues are all small, lose
+0.01 by them in trustworthiness and labels."""
 JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
 """Random part, in units of the spread, that separates coinciding points; share of the spread that counts as zero."""
 LARGEST_EIGENVALUE = 2.0  # of 1 - D^-1 W
@@ -271,7 +273,7 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run, levels: Any = 
             pencil = Pencil.of(csr_array(eye_array(n) - moves), None, 1.0, root, run)
             del between, moves  # as large as the affinities
             ritz, _ = lowest(pencil, n_found, replace(Tolerance.of(EIGENVECTOR_TOL, pencil.eps), tolerable=np.inf), run)
-            values, vectors = ritz.values / ritz.norm, ritz.vectors
+            values, vectors = ritz.values / LARGEST_EIGENVALUE, ritz.vectors
     return _columns(fix_signs(vectors * scale[:, None]), values, n_found, n_components)
 
 
@@ -279,9 +281,10 @@ def _columns(vectors: Any, values: FloatArray, n_found: int, n_components: int) 
     """Return the columns of a layout, on the CPU or the GPU, from eigenvectors and shares of the largest eigenvalue."""
     # Columns of one size: otherwise an eigenvector of a few outliers would compress all other points.
     vectors = vectors / np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
-    for j in range(n_found, vectors.shape[1]):
-        if values[j] < EIGENVECTOR_TOL:
-            vectors[:, j % n_found] += FURTHER_SHARE * vectors[:, j]
+    if n_found > 1 and values[1] > LONG_RATIO * values[0]:
+        for j in range(n_found, vectors.shape[1]):
+            if values[j] < EIGENVECTOR_TOL:
+                vectors[:, j % n_found] += FURTHER_SHARE * vectors[:, j]
     return np.pad(vectors[:, :n_found], ((0, 0), (0, n_components - n_found)))
 
 

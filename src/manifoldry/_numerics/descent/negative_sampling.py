@@ -234,8 +234,7 @@ def prepare_layout(
     edges.eliminate_zeros()
     samples = np.asarray(edges.sum(axis=1)).reshape(-1) / strongest
     order = np.lexsort((*start.T[::-1], np.round(2 * samples)))
-    edges = renumbered(edges, order, run)
-    edges.sort_indices()
+    edges = renumbered(edges, order, run, ascending=True)
     positions: Any = np.ascontiguousarray(start[order], dtype=np.float32)
     optimizer = NegativeSampling(edges, parameters, run)
     if rescale:

@@ -194,15 +194,20 @@ def local_order(affinities: csr_array) -> IntArray:
     )
 
 
-def renumbered(affinities: csr_array, order: IntArray, run: Run) -> csr_array:
-    """Return ``affinities[order][:, order]``; the entries of a row keep their order."""
-    rows = affinities[order]
-    position = np.empty(len(order), dtype=rows.indices.dtype)
+def renumbered(affinities: csr_array, order: IntArray, run: Run, *, ascending: bool = False) -> csr_array:
+    """Return ``affinities[order][:, order]``; the entries of a row keep their order, or have ``ascending`` columns."""
+    ends, n = np.zeros(len(order) + 1, dtype=affinities.indptr.dtype), affinities.nnz
+    np.cumsum(np.diff(affinities.indptr)[order], out=ends[1:])
+    position = np.empty(len(order), dtype=affinities.indices.dtype)
     position[order] = np.arange(len(order), dtype=position.dtype)
-    columns = rows.indices  # of a copy
+    columns, values = np.empty(n, dtype=position.dtype), np.empty(n, dtype=affinities.dtype)
 
     def block(lo: int, hi: int) -> None:
-        columns[lo:hi] = np.take(position, columns[lo:hi])
+        rows, own = affinities[order[lo:hi]], slice(ends[lo], ends[hi])
+        rows.indices = np.take(position, rows.indices)
+        if ascending:
+            rows.sort_indices()
+        columns[own], values[own] = rows.indices, rows.data
 
-    run.map(block, run.shares(len(columns), EDGES_PER_TASK))
-    return csr_array((rows.data, columns, rows.indptr), shape=affinities.shape)
+    run.map(block, run.shares(len(order), max(1, EDGES_PER_TASK * len(order) // max(1, n))))
+    return csr_array((values, columns, ends), shape=affinities.shape)

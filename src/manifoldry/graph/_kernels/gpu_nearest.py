@@ -17,8 +17,7 @@ the maximum number of threads: one step adds at most their product to the slots.
 N_SLOTS = 2048
 """A power of two, at least ``MAX_KEPT + MAX_NEW + SCORES_PER_THREAD * MAX_THREADS``."""
 BOUND_COLUMNS = 8192
-"""Scores of a row, at most, of which the smallest ones bound the others. With all 39,000 of each of a million rows the
-selection took 0.37 s instead of 0.21 s (15 neighbors, NVIDIA H200)."""
+"""Scores of a row, at most, that give a bound for the others: with all 39,000 the selection took 70 % longer."""
 LANES, RANKED_ROWS = 32, 4
 """Threads that rank the candidates of a row, and rows of a block of these."""
 LARGEST, NOBODY = 2**63 - 1, 2**31 - 1
@@ -134,8 +133,8 @@ def _sort(slot_scores, slot_columns, n):  # type: ignore[no-untyped-def]
 def _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns):  # type: ignore[no-untyped-def]
     """Return a bound above ``n_kept`` scores of the row or more: the smallest scores of as many threads are below it.
 
-    So few others are that the list is hardly ever sorted before the row has been read. The first columns give it: these
-    are the points of the nearest cells.
+    So few others are that the list is hardly ever sorted before the row has been read. The first columns are the points
+    of the nearest cells.
     """
     thread, n_threads, smallest = cuda.threadIdx.x, cuda.blockDim.x, LARGEST
     if n_kept > n_threads or width <= SCORES_PER_THREAD * n_threads:

@@ -193,7 +193,8 @@ class NeighborEmbedding(UpdateMixin, Embedder):
     def _listed(self, X: Any, run: Run) -> ListedProbabilities:
         graph, index = list_neighbors(X, self._rule(count_points(X)), run)
         conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
-        joint = conditional.joint(run)
+        with run.stage("affinities"):
+            joint = conditional.joint(run)
         of_joint = self._divergence is JointDivergence
         p, found = joint.data if of_joint else conditional.matrix.data, (conditional.bandwidths, conditional.missed)
         del conditional  # as much memory as the next line takes

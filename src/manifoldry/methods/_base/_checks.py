@@ -41,7 +41,7 @@ MAX_CHECKED_POINTS = 1_000_000  # most points of a layout that are checked; of m
 MAX_POPULATION = 3000  # maximum number of points among which neighbors are compared
 COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
-COMPARED_OF_FEW, MAX_FEW = (100, 250), 5000
+COMPARED_OF_FEW, MAX_FEW = (100, 200), 5000
 """The same for up to that many points, whose fits take milliseconds; more rows decide differences of 0.01 only."""
 COMPARED_ROWS = 32  # rows that one task compares
 N_COMPARED_ALONE = 25
@@ -229,11 +229,11 @@ class LayoutCheck:
             spaces.append(distance_rows(components))
         few = len(Y) <= MAX_FEW
         large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
-        numbers = COMPARED_OF_FEW if few else COMPARED
+        numbers, run = (COMPARED_OF_FEW, Run(0, 1)) if few else (COMPARED, self.run)  # a thread more costs 3 of 10 ms
         rows: Any = None
         for n_compared in numbers if len(spaces) > 2 else (N_COMPARED_ALONE, *numbers):
             m = min(len(points), n_compared)
-            rows = _Rows.of(spaces, k, m, self.run, keep=large or not few, known=rows)
+            rows = _Rows.of(spaces, k, m, run, keep=large or not few, known=rows)
             comparison = _compare(rows.trust, len(Y))
             if comparison.harmless or comparison.harmful or m == len(points):
                 break

@@ -36,11 +36,11 @@ MAX_ARPACK_POINTS, ARPACK_TOL = 2000, 1e-4
 """Number of points up to which ARPACK finds them, in the 4 to 12 ms of two levels, whose loops compile for 2 s at their
 first use. It sees no long waves in advance, so that residuals are smaller."""
 FURTHER_SHARE, LONG_RATIO = 0.1, 3.0
-"""Share of further eigenvectors with eigenvalues below the tolerance, and the ratio of the second eigenvalue to the
-first from which they are added: it is min(4, r^2) on a rectangle of sides 1 and r. The first vectors of such long thin
-data are functions of each other (cos x, cos 2x), so a layout would begin as a curve: UMAP's trustworthiness on a roll
-of 20,000 points is 0.997 with further ones and 0.989 without. A million digits, whose eigenvalues are all small, lose
-0.01 by them in trustworthiness and labels."""
+"""Long thin data has its second eigenvalue at least 3 times as large as the first (on a rectangle of sides 1 and r the
+ratio is min(4, r^2)), and its first eigenvectors are functions of each other (cos x, cos 2x): a layout would begin as a
+curve. So a share of further ones with eigenvalues below the tolerance is added: UMAP's trustworthiness on a roll of
+20,000 points is 0.997 with them and 0.989 without. A million digits, whose eigenvalues are all small, would lose 0.01
+in trustworthiness and labels."""
 JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
 """Random part, in units of the spread, that separates coinciding points; share of the spread that counts as zero."""
 LARGEST_EIGENVALUE = 2.0  # of 1 - D^-1 W
@@ -199,7 +199,7 @@ def _is_graph(X: Any, pairwise: bool) -> bool:
 def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
     if not issparse(X):
         if run.gpu is not None and X.shape[1] <= len(X):
-            from manifoldry._numerics.gpu.scores import MAX_COLUMNS, principal_scores
+            from manifoldry._numerics.gpu.principal import MAX_COLUMNS, principal_scores
 
             if X.shape[1] <= MAX_COLUMNS:
                 return principal_scores(X, n_components, run)

@@ -18,11 +18,11 @@ from manifoldry._numerics.gpu.fuzzy import numbered_rows
 
 MAX_DENSE = 400  # rows of a graph whose eigenvectors LAPACK computes in 10 ms
 DEGREE, MAX_DEGREE, MAX_CYCLES = 12, 96, 12
-"""Least degree of the polynomial, which reaches across aggregates of aggregates' neighbors, the highest, and the most
-times that a level uses one."""
+"""Degrees of the polynomial, of which the least reaches across aggregates of aggregates' neighbors, and the maximum
+number of cycles of a level."""
 COARSE_SHARE = 0.1
-"""Residual of the vectors of aggregates, as a share of their values: with those of the rows' tolerance, the second
-vector of a million digits had a cosine of 0.6 with the true one."""
+"""Maximum residual of the vectors of aggregates, as a share of their eigenvalue. When they only had to reach the
+tolerance of the rows, the second vector of a million digits had a cosine of 0.6 with the true one."""
 MIN_SHARE = 1e-9  # of the largest eigenvalue of the vectors' inner products: directions below are rounding
 UNITS = 2.0**30
 """Parts of the largest weight. Sums of aggregates are those of whole numbers, which do not depend on the order."""
@@ -140,15 +140,15 @@ class Graph:
     def refined(self, block: Any, k: int, tolerance: float, share: float) -> tuple[Any, FloatArray]:
         """Return a block and its values after cycles of filter and projection.
 
-        The first k residuals are then at most the tolerance, or a share of the k-th value. The polynomial damps what
-        lies above all values of the block.
+        They end when the first k residuals are at most the tolerance, or a share of the k-th value. The polynomial
+        damps what lies above all values of the block.
         """
-        lowest, cut = (FLAT_DEGREES / MAX_DEGREE) ** 2, (FLAT_DEGREES / DEGREE) ** 2
+        least, cut = (FLAT_DEGREES / MAX_DEGREE) ** 2, (FLAT_DEGREES / DEGREE) ** 2
         for _ in range(MAX_CYCLES):
             block, values, residuals = self.ritz(self.filtered(block, cut))
             if residuals[:k].max() <= max(tolerance, share * values[k - 1]):
                 break
-            cut = min(max(float(values[-1]), lowest), 1.0)
+            cut = min(max(float(values[-1]), least), 1.0)
         return block, values
 
 

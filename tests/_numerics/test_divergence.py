@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry._core.run import Run
+from manifoldry._numerics.descent import optimizer
 from manifoldry._numerics.descent.divergence import ConditionalDivergence, JointDivergence
 from manifoldry._numerics.descent.optimizer import local_order, renumbered
 from manifoldry._numerics.geometry.neighbor_affinity import ENTRIES_PER_TASK, negative_entropy, perplexity_probabilities
@@ -158,6 +159,23 @@ def test_renumbering_is_a_permutation_of_rows_and_columns():
     order = local_order(P)
     assert np.array_equal(np.sort(order), np.arange(60))
     np.testing.assert_array_equal(renumbered(P, order, Run(0)).toarray(), P.toarray()[np.ix_(order, order)])
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_edges_renumbered_in_blocks_keep_their_order_or_ascend(ascending, monkeypatch):
+    monkeypatch.setattr(optimizer, "EDGES_PER_TASK", 40)
+    rng, n, k = np.random.default_rng(2), 60, 5
+    columns = np.array([rng.permutation(n)[:k] for _ in range(n)], dtype=np.int32)
+    A = csr_array((rng.random(n * k), columns.ravel(), np.arange(0, n * k + 1, k, dtype=np.int32)), shape=(n, n))
+    order = rng.permutation(n)
+    position = np.argsort(order)
+    for n_jobs in (1, 2, 7):
+        B = renumbered(A, order, Run(0, n_jobs), ascending=ascending)
+        for row, old in enumerate(order):
+            own = position[columns[old]]
+            places = np.argsort(own) if ascending else np.arange(k)
+            np.testing.assert_array_equal(B.indices[B.indptr[row] : B.indptr[row + 1]], own[places])
+            np.testing.assert_array_equal(B.data[B.indptr[row] : B.indptr[row + 1]], A.data[k * old + places])
 
 
 def test_entropy_of_several_blocks_is_that_of_all_and_the_same_for_any_number_of_threads():

@@ -229,8 +229,7 @@ class LayoutCheck:
             spaces.append(distance_rows(components))
         few = len(Y) <= MAX_FEW
         large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
-        # For few points a second thread takes 3 ms of CPU time and saves none.
-        numbers, run = (COMPARED_OF_FEW, Run(0, 1)) if few else (COMPARED, self.run)
+        numbers, run = (COMPARED_OF_FEW, Run(0, 1)) if few else (COMPARED, self.run)  # for few, one thread is as fast
         rows: Any = None
         for n_compared in numbers if len(spaces) > 2 else (N_COMPARED_ALONE, *numbers):
             m = min(len(points), n_compared)

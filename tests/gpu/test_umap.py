@@ -9,6 +9,7 @@ from manifoldry import UMAP, datasets, metrics
 from manifoldry._core import device
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
+from manifoldry._numerics.descent import negative_sampling
 from manifoldry._numerics.descent.initialization import _spectral, rounded_layout, unit_layout
 from manifoldry._numerics.descent.negative_sampling import LayoutParameters, NegativeSampling
 from manifoldry._numerics.descent.optimizer import renumbered
@@ -91,6 +92,27 @@ def test_aggregates_cover_all_rows_around_centers_that_are_far_from_each_other(r
     expected = P.T @ (weights.toarray() / weights.data.max()) @ P
     # Every weight is rounded to a part of 2^-30 of the largest, and the sum to single precision.
     np.testing.assert_allclose(coarse, expected, rtol=4 * EPS, atol=weights.nnz * 2.0**-30)
+
+
+def test_positions_of_aggregates_are_spread_to_their_rows_and_neighbors(run):
+    weights = fuzzy(seed=2)
+    label, count = spectral.Levels(weights, run.gpu).graphs[0].aggregates()
+    label = run.gpu.host(label)
+    coarse, spread = spectral.aggregated(weights, run.gpu)
+    assert coarse.shape == (count, count)
+    Y = np.random.default_rng(7).standard_normal((count, 2))
+    W = weights.toarray().astype(float)
+    expected = (Y[label] + W @ Y[label] / W.sum(axis=1)[:, None]) / 2
+    np.testing.assert_allclose(spread(Y), expected, atol=np.diff(weights.indptr).max() * 4 * EPS)
+
+
+def test_many_rows_start_from_their_aggregates(run, monkeypatch):
+    monkeypatch.setattr(negative_sampling, "N_GROUP_EPOCHS", 2)
+    monkeypatch.setattr(negative_sampling, "MAX_TOP_GROUPS", 4)
+    start = negative_sampling.multilevel_start(fuzzy(seed=2), 2, LayoutParameters(1.5, 0.9, 5, 1.0, 1.0, 200), run)
+    assert start.kind == "multilevel"
+    assert np.isfinite(start.places).all()
+    assert start.places.std(axis=0).max() == pytest.approx(1.0, abs=1e-3)  # up to the parts that separate points
 
 
 @pytest.mark.parametrize("weights", [fuzzy(64, seed=2), cycle(48)], ids=["cloud", "cycle"])

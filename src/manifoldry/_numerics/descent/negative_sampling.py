@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import FloatArray, IntArray, NeighborGraph, Trace
-from manifoldry._numerics.descent.initialization import best_scale
+from manifoldry._numerics.descent.initialization import (
+    Start,
+    best_scale,
+    initial_layout,
+    rounded_layout,
+    unit_layout,
+)
 from manifoldry._numerics.descent.optimizer import Descent, Phase, descend, renumbered
+from manifoldry._numerics.eigen.pencil import product
 from manifoldry.graph._operations import symmetrize
 
 if TYPE_CHECKING:
@@ -107,6 +115,7 @@ class NegativeSampling:
         else:
             self._rows = weights.rows
         self._first_sweep, self._steps, self._seeds = parameters.sweeps(run)
+        self._samples: dict[int, list[tuple[Any, ...]]] = {}
 
     def advance(self, Y: FloatArray, step: int, limit: int) -> int:
         """Move ``Y`` (float32) by one or several epochs, each also along the density term where it counts."""
@@ -149,33 +158,47 @@ class NegativeSampling:
 
     def objective(self, Y: FloatArray, n_blocks: int = N_OBJECTIVE_BLOCKS) -> float:
         """Return the objective per point, estimated at up to ``n_blocks`` blocks of points from a few partners."""
-        (indptr, indices, rates), xp = self._rows, np if self._device is None else self._device.gpu.xp
-        blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
-        blocks = blocks[:: -(-len(blocks) // n_blocks)]
-        points = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
-        partners = self.run.rng("objective").integers(len(Y) - 1, size=(len(points), N_PARTNERS))
-        partners += partners >= points[:, None]
+        if n_blocks not in self._samples:
+            self._samples[n_blocks] = self._sample(len(Y), n_blocks)
+        xp = np if self._device is None else self._device.gpu.xp
         factor = self.parameters.repulsion_strength * self.parameters.negative_sample_rate
 
-        def block(lo: int, hi: int) -> float:
-            ends = indptr[lo : hi + 1]
-            edges = slice(int(ends[0]), int(ends[-1]))
-            rows = xp.searchsorted(ends, xp.arange(edges.start, edges.stop), side="right") - 1
-            attraction = xp.log1p(self._power(Y[lo:hi][rows] - Y[indices[edges]]))
-            first = int(np.searchsorted(points, lo))
-            power = self._power(Y[lo:hi, None] - Y[xp.asarray(partners[first : first + hi - lo])])
+        def block(points: Any, rows: Any, columns: Any, rates: Any, degrees: Any, partners: Any) -> float:
+            here = Y[points]
+            attraction = xp.log1p(self._power(here[rows] - Y[columns]))
+            power = self._power(here[:, None] - Y[partners])
             repulsion = xp.log1p(power) - xp.log(power + REPULSION_OFFSET)
-            totals = xp.cumsum(xp.concatenate([xp.zeros(1, dtype=np.uint64), rates[edges].astype(np.uint64)]))
-            degrees = (totals[ends[1:] - ends[0]] - totals[ends[:-1] - ends[0]]) / 2.0**32
-            return float(rates[edges] / 2.0**32 @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
+            return float(rates @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
 
-        if self._device is None:
-            value = float(sum(self.run.map(block, blocks, blas=True)) / len(points))
-        else:
-            value = sum(block(lo, hi) for lo, hi in blocks) / len(points)
+        blocks = self._samples[n_blocks]
+        value = float(sum(self.run.map(block, blocks, blas=True)) / sum(len(points) for points, *_ in blocks))
         if self.density is None:
             return value
         return value - self.density.factor * self.density.correlation(Y) / len(Y)
+
+    def _sample(self, n: int, n_blocks: int) -> list[tuple[Any, ...]]:
+        """Return the points of some blocks, their edges, degrees and random partners; for a GPU all in one block."""
+        (indptr, indices, rates), xp = self._rows, np if self._device is None else self._device.gpu.xp
+        blocks = self.run.ranges(n, LAYOUT_ROWS_PER_TASK)
+        blocks = blocks[:: -(-len(blocks) // n_blocks)]
+        chosen = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
+        others = self.run.rng("objective").integers(n - 1, size=(len(chosen), N_PARTNERS))
+        others += others >= chosen[:, None]
+
+        def block(points: Any, partners: Any) -> tuple[Any, ...]:
+            counts = indptr[points + 1] - indptr[points]
+            ends = xp.cumsum(counts)
+            entries = xp.arange(int(ends[-1]))
+            rows = xp.searchsorted(ends, entries, side="right")
+            edges = entries + (indptr[points] - ends + counts)[rows]
+            totals = xp.cumsum(xp.concatenate([xp.zeros(1, dtype=np.uint64), rates[edges].astype(np.uint64)]))
+            degrees = (totals[ends] - totals[ends - counts]) / 2.0**32
+            return points, rows, indices[edges], rates[edges] / 2.0**32, degrees, partners
+
+        if self._device is not None:
+            return [block(xp.asarray(chosen), xp.asarray(others))]
+        cuts = range(LAYOUT_ROWS_PER_TASK, len(chosen), LAYOUT_ROWS_PER_TASK)
+        return self.run.map(block, list(zip(np.split(chosen, cuts), np.split(others, cuts), strict=True)))
 
     def best_scale(self, Y: FloatArray) -> np.float32:
         """Return the scale of ``Y`` at which the objective is smallest."""
@@ -243,6 +266,74 @@ def prepare_layout(
         goal = replace(density, log_radii=density.log_radii[order])
         optimizer.density = DensityTerm(edges, parameters.a, parameters.b, goal, run)
     return Descent(order, positions, [Phase("layout", optimizer, parameters.n_epochs)])
+
+
+# The start of many points: the layout of their aggregates, which starts from that of aggregates of these.
+
+MAX_TOP_GROUPS = 5000
+"""Most aggregates that start from eigenvectors: a hundred epochs move these far enough."""
+N_GROUP_EPOCHS = 100
+"""Of the layouts of aggregates. With 50 the last layout keeps fewer neighbors, with 200 no more."""
+
+
+def multilevel_start(weights: csr_array, n_components: int, parameters: LayoutParameters, run: Run) -> Start:
+    """Return a start for the layout of positive weights.
+
+    In 200 epochs a point moves only so far, so a layout of many points that starts from two eigenvectors keeps classes
+    in pieces where these vectors fold them. The layout of aggregates, about thirty neighbors each, is that of a smaller
+    graph, whose points need fewer moves (walshaw2003).
+    """
+    with run.stage("initialization"):
+        Y = _layout(weights, n_components, replace(parameters, n_epochs=N_GROUP_EPOCHS), run)
+        return Start("multilevel", unit_layout(Y, run))
+
+
+def _layout(weights: csr_array, n_components: int, parameters: LayoutParameters, run: Run) -> FloatArray:
+    """Return a layout of points from that of their aggregates."""
+    coarse, spread = _aggregated(weights, run)
+    edges = _normalized(coarse)
+    if MAX_TOP_GROUPS < len(edges.indptr) - 1 < weights.shape[0]:
+        Y = _layout(coarse, n_components, parameters, run)
+    else:
+        Y = rounded_layout(initial_layout("spectral", None, edges, n_components, run), stretched=True)
+    if edges.nnz:
+        Y, _ = optimize_layout(Y, edges, parameters, run)
+    return spread(Y)
+
+
+def _aggregated(weights: csr_array, run: Run) -> tuple[csr_array, Callable[[FloatArray], FloatArray]]:
+    """Return the sums of weights between aggregates, and what gives points positions from those of aggregates.
+
+    Sums of weights inside an aggregate are on the diagonal. A point gets the mean of its own aggregate's position and
+    the mean of its neighbors' ones.
+    """
+    if run.gpu is not None:
+        from manifoldry._numerics.gpu.spectral import aggregated
+
+        return aggregated(weights, run.gpu)
+    from manifoldry._numerics.eigen.kernels.aggregates import aggregate
+
+    n = weights.shape[0]
+    label, values = np.full(n, -1, dtype=np.int64), weights.data.astype(np.float32, copy=False)
+    count = aggregate(weights.indptr.astype(np.int64), weights.indices.astype(np.uint32), values, label)
+    members = csr_array((np.ones(n, np.float32), label, np.arange(n + 1)), shape=(n, count))
+
+    def spread(Y: FloatArray) -> FloatArray:
+        own = np.column_stack([Y[label], np.ones(n)])
+        sums = product(weights, own, run)
+        return (own[:, :-1] + sums[:, :-1] / sums[:, -1:]) / 2.0
+
+    return csr_array(members.T @ (weights @ members)), spread
+
+
+def _normalized(coarse: csr_array) -> csr_array:
+    """Return the weights between different aggregates, divided by the roots of the sums of both rows."""
+    between = csr_array(coarse - diags_array(coarse.diagonal()))
+    between.eliminate_zeros()
+    degrees = np.asarray(between.sum(axis=1), dtype=np.float64).reshape(-1)
+    scale = diags_array(1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
+    scaled = scale @ between @ scale
+    return csr_array((scaled + scaled.T) / 2.0, dtype=np.float32)  # sums of the two directions are rounded differently
 
 
 # densMAP's term: local radii of the layout that are correlated with those of the data.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Any
@@ -49,6 +50,14 @@ class Graph:
         degrees, counts = gpu.xp.empty(n, dtype=np.float32), gpu.xp.empty(n, dtype=np.int64)
         sum_rows.over(n, indptr, weights, np.float32(0), degrees, counts)
         return cls(indptr, indices, weights, degrees, gpu)
+
+    @classmethod
+    def of_host(cls, affinities: csr_array, gpu: Device) -> Graph:
+        """Return the graph of affinities on the host, as shares of the largest."""
+        gpu.require("a graph", LEVEL_BYTES_PER_EDGE * affinities.nnz + LEVEL_BYTES_PER_ROW * affinities.shape[0])
+        weights = gpu.array(affinities.data, np.float32)
+        rows = gpu.array(affinities.indptr, np.int64), gpu.array(affinities.indices, np.int32)
+        return cls.of(*rows, weights / weights.max(), gpu)
 
     def __len__(self) -> int:
         return len(self.degrees)
@@ -156,13 +165,7 @@ class Levels:
     """A graph, the graph of its aggregates, and so on to a small one, or to one without edges."""
 
     def __init__(self, affinities: csr_array, gpu: Device) -> None:
-        gpu.require(
-            "the levels of a graph", LEVEL_BYTES_PER_EDGE * affinities.nnz + LEVEL_BYTES_PER_ROW * affinities.shape[0]
-        )
-        weights = gpu.array(affinities.data, np.float32)
-        weights = weights / weights.max()
-        first = Graph.of(gpu.array(affinities.indptr, np.int64), gpu.array(affinities.indices, np.int32), weights, gpu)
-        self.graphs, self.labels, self.gpu = [first], list[Any](), gpu
+        self.graphs, self.labels, self.gpu = [Graph.of_host(affinities, gpu)], list[Any](), gpu
         while len(self.graphs[-1]) > MAX_DENSE:
             label, count = self.graphs[-1].aggregates()
             if count == len(label):
@@ -193,6 +196,21 @@ class Levels:
         first = xp.abs(block).argmax(axis=0)
         signs = xp.where(block[first, xp.arange(width)] < 0, -1.0, 1.0)
         return block * signs, values
+
+
+def aggregated(affinities: csr_array, gpu: Device) -> tuple[csr_array, Callable[[FloatArray], FloatArray]]:
+    """Return the graph of aggregates, and what gives a row the mean of its own and of its neighbors' aggregates."""
+    graph = Graph.of_host(affinities, gpu)
+    label, count = graph.aggregates()
+
+    def spread(Y: FloatArray) -> FloatArray:
+        own = gpu.array(Y, np.float32)[label]
+        means = gpu.xp.zeros_like(own)
+        graph.step(own, means, 2.0, -0.5, 0.0)
+        rows: FloatArray = gpu.host(means)
+        return rows
+
+    return graph.joined(label, count).on_host(), spread
 
 
 def _random_keys(n: int, xp: Any) -> Any:

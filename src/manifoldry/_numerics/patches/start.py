@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def find_start(
     n_components: int,
     run: Run,
     metric: Any = "euclidean",
-    otherwise: str = "",
+    otherwise: str | Callable[[], Start] = "",
 ) -> Start:
     """Return the start that ``init`` specifies; "auto" is "ipa" for rows of a flat surface, else ``otherwise``."""
     if not isinstance(init, str):
@@ -57,6 +58,8 @@ def find_start(
         euclidean = isinstance(metric, str) and metric == "euclidean"
         if euclidean and not issparse(X) and not isinstance(X, NeighborGraph):
             layout, _ = surface_layout(X, n_components, run, only_surfaces=True)
+        if layout is None and callable(otherwise):
+            return otherwise()
         init = otherwise or default_init(X, pairwise)
     if layout is not None:
         return Start("ipa", unit_layout(layout, run))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from manifoldry._numerics.descent.negative_sampling import (
     DensityGoal,
     LayoutParameters,
     log_local_radii,
+    multilevel_start,
     optimize_layout,
     prepare_layout,
     sampling_rates,
@@ -70,7 +72,7 @@ class FuzzySet:
 
 @register(
     problem="descent",
-    papers=("mcinnes2018", "damrich2021", "narayan2021"),
+    papers=("mcinnes2018", "damrich2021", "narayan2021", "walshaw2003"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a neighbor of whom, and more of the arrangement of clusters than t-SNE",
     loses="distances, and densities unless densmap: a layout is drawn as if points lay evenly on the manifold",
@@ -152,7 +154,8 @@ class UMAP(UpdateMixin, DeviceMixin, Embedder):
         'graph; "pca" principal components; or a given array, whose shape matters, not its unit. All but "ipa" are '
         'scaled to a width of 10. "auto" is "ipa" if patches of rows (dense, Euclidean metric, no targets) fit '
         "together as a flat surface of n_components dimensions, which takes up to a second to test; otherwise "
-        '"spectral".',
+        '"spectral", or for more than 10,000 points "multilevel": groups of neighbors are laid out first, and '
+        "each point starts at its group.",
         default="auto",
     )
     n_epochs: NonNegativeInt | Literal["auto"] | None = parameter(
@@ -259,14 +262,18 @@ class UMAP(UpdateMixin, DeviceMixin, Embedder):
         return replace(embedding, coordinates=embedding.coordinates[inverse], fitted=spread)
 
     def _lay_out(self, X: Any, y: Any, init: Any, run: Run) -> Embedding:
-        fuzzy = self._fuzzy_set(X, y, run)
+        fuzzy, n = self._fuzzy_set(X, y, run), count_points(X)
+        otherwise: Any = "spectral"
+        if n > FEW_POINTS:
+            problem = fuzzy.weights, self.n_components, self._layout_parameters(n, shaped=False)
+            otherwise = partial(multilevel_start, *problem, run)
         if y is not None and isinstance(init, str) and init == "auto":
-            init = "spectral"  # of the fuzzy set with the targets, which patches of the points do not know
-        start = find_start(init, X, fuzzy.weights, self.n_components, run, metric=self.metric, otherwise="spectral")
-        parameters = self._layout_parameters(count_points(X), start.shaped)
-        stretched = not (start.shaped or start.kind == "given")
-        initial = rounded_layout(start.places, stretched, run.gpu)
-        reached = optimize_layout(initial, fuzzy.weights, parameters, run, rescale=start.shaped, density=fuzzy.goal)
+            init = otherwise  # patches of the points do not know the targets
+        where = fuzzy.weights, self.n_components, run, self.metric, otherwise
+        start = init() if callable(init) else find_start(init, X, *where)
+        parameters, rescale = self._layout_parameters(n, start.shaped), start.kind in ("ipa", "multilevel")
+        initial = rounded_layout(start.places, not (rescale or start.kind == "given"), run.gpu)
+        reached = optimize_layout(initial, fuzzy.weights, parameters, run, rescale=rescale, density=fuzzy.goal)
         return self._embedding(fuzzy, parameters, *reached, start.kind, run)
 
     def _fuzzy_set(self, X: Any, y: Any, run: Run) -> FuzzySet:

@@ -18,8 +18,9 @@ def small_cells(monkeypatch):
     """Divide small data into cells, in several tiles, groups and samples."""
     for name, value in {
         "MAX_EXACT_ROWS": 50,
-        "N_PROBE_ROWS": 16,
-        "N_TESTED_ROWS": 8,
+        "N_PROBE_ROWS": 40,
+        "PROBED_SHARE": 1.0,
+        "N_TESTED_ROWS": 16,
         "N_SPARE_SCORES": 3,
         "TILE_ROWS": 12,
         "TILE_ENTRIES": 12 * 40,
@@ -71,6 +72,25 @@ def test_lists_without_enough_scores_are_filled_with_none(run):
     kept, columns = _smallest(np.array([[2.0, 1.0]], dtype=np.float32), 4, run, 8, 2)
     np.testing.assert_array_equal(columns, [[1, 0, -1, -1]] if (columns[0, 2:] < 0).all() else columns)
     assert (kept[0, 2:] == LARGEST).all()
+
+
+def test_merged_lists_hold_what_is_in_one_of_them_or_both_once(run):
+    rng = np.random.default_rng(10)
+    lists = np.full((2, 40, 5), np.inf), np.full((2, 40, 5), -1, dtype=np.int32)
+    squares = rng.integers(4, size=(40, 12)).astype(float)  # of twelve points, many of them tied
+    expected = np.full((40, 5), np.inf), np.full((40, 5), -1, dtype=np.int32)
+    for i, row in enumerate(squares):
+        chosen = [rng.permutation(12)[: rng.integers(6)] for _ in range(2)]
+        for side, points in enumerate(chosen):
+            points = points[np.lexsort((points, row[points]))]
+            lists[0][side, i, : len(points)], lists[1][side, i, : len(points)] = row[points], points
+        both = np.union1d(*chosen)
+        both = both[np.lexsort((both, row[both]))][:5].astype(int)
+        expected[0][i, : len(both)], expected[1][i, : len(both)] = row[both], both
+    given = [(run.gpu.array(lists[0][side]), run.gpu.array(lists[1][side])) for side in range(2)]
+    merged = _gpu._merged(*given, run.gpu.xp)
+    for found, known in zip(merged, expected, strict=True):
+        np.testing.assert_array_equal(run.gpu.host(found), known)
 
 
 def _exact(Q, X, k):
@@ -128,9 +148,11 @@ def test_cells_hold_nearly_all_neighbors_and_the_recall_is_measured(run):
     X = np.random.default_rng(3).normal(size=(100, 3)).astype(np.float32)
     engine = DeviceSearch(X, 4, run)
     assert engine.name == "gpu_cells"
-    np.testing.assert_array_equal(np.sort(engine.members), np.arange(100))
-    assert engine.starts[-1] == 100
-    assert engine.recall >= _gpu.MIN_RECALL
+    for members, starts in zip(engine.members, engine.starts, strict=True):
+        np.testing.assert_array_equal(np.sort(members), np.arange(100))
+        assert starts[-1] == 100
+    assert len(np.unique(engine.members, axis=0)) == _gpu.N_PARTITIONS  # their cells differ
+    assert engine.recall >= 0.95  # at most three of 64 neighbors are missing
     distances, indices = engine.nearest(X, 5, run, own=True)
     exact, _ = _exact(X, X, 5)
     assert np.mean(distances <= exact * (1 + 1e-12)) >= 0.97
@@ -209,6 +231,6 @@ def test_a_model_file_holds_the_search_and_its_checks(run, tmp_path):
     loaded = load_model(tmp_path / "model.mfy")
     assert loaded._index.engine.name == "gpu_cells"
     np.testing.assert_array_equal(loaded.transform(X[:5]).toarray(), expected.toarray())
-    loaded._index.engine.starts[1] = -1
+    loaded._index.engine.starts[1, 1] = -1
     with pytest.raises(ValueError, match="cells of all points"):
         loaded._index.engine._check_loaded()

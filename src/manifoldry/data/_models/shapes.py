@@ -56,7 +56,8 @@ SEARCHES = {
     "Precomputed(n, d)": "",
     "NNDescent(n, d)": "X: bounded(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
     "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
-    "DeviceSearch(n, d)": "X: bounded(n, d); center: f(d); centers: bounded(c, d); members: i4(n) < n; starts: i8(c+1)",
+    "DeviceSearch(n, d)": "X: bounded(n, d); center: f(d); centers: bounded(p, c, d); members: i4(p, n) < n; "
+    "starts: i8(p, c+1)",
     "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",
     "CosineSearch(n, d)": "engine: engine(n, d)",
     "MappedSearch(n, d|e-1)": "rows: map(d, e); engine: engine(n, e)",

@@ -207,8 +207,8 @@ def keep_smallest(scores, stride, width, first, lo, flip, kept, columns):  # typ
         for data in ("float32", "float64")
     ]
 )
-def rank_candidates(X, Q, order, lo, columns, table, others, distances, indices):  # type: ignore[no-untyped-def]
-    """Write the nearest of each list by (true distance, index); -1 and infinity where it is too short.
+def rank_candidates(X, Q, order, lo, columns, table, others, nearest, indices):  # type: ignore[no-untyped-def]
+    """Write the nearest of each list by (squared distance, index); infinity and -1 where it is too short.
 
     Row i of ``columns`` holds positions in ``table`` (-1: none) of candidates of row ``order[lo + i]`` of Q, whose own
     number is left out if it is to list only the ``others``.
@@ -216,7 +216,7 @@ def rank_candidates(X, Q, order, lo, columns, table, others, distances, indices)
     squares = cuda.shared.array((RANKED_ROWS, MAX_KEPT), np.float64)
     numbers = cuda.shared.array((RANKED_ROWS, MAX_KEPT), np.int32)
     lane, local = cuda.threadIdx.x % LANES, cuda.threadIdx.x // LANES
-    row, width, k = cuda.blockIdx.x * RANKED_ROWS + local, columns.shape[1], distances.shape[1]
+    row, width, k = cuda.blockIdx.x * RANKED_ROWS + local, columns.shape[1], nearest.shape[1]
     inside = row < columns.shape[0]
     query = order[lo + row] if inside else 0
     if inside:
@@ -242,8 +242,23 @@ def rank_candidates(X, Q, order, lo, columns, table, others, distances, indices)
                 if a < square or (a == square and (b < number or (b == number and other < i))):
                     rank += 1
             if rank < k:
-                distances[query, rank] = math.sqrt(square)
+                nearest[query, rank] = square
                 indices[query, rank] = number if number != NOBODY else -1
+
+
+@device_kernel(f"void({', '.join(3 * ['float64[:, ::1], int32[:, ::1]'])})")
+def merge_lists(distances, indices, more, numbers, nearest, merged):  # type: ignore[no-untyped-def]
+    """Write the nearest of two lists, each by (distance, index), and what both hold once: a thread per row."""
+    i, first, second = cuda.grid(1), 0, 0
+    if i < len(nearest):
+        for slot in range(nearest.shape[1]):
+            a, b = distances[i, first], more[i, second]
+            p, q = indices[i, first], numbers[i, second]
+            ahead = a < b or (a == b and p <= q)
+            nearest[i, slot] = a if ahead else b
+            merged[i, slot] = p if ahead else q
+            second += 1 if not ahead or (a == b and p == q) else 0
+            first += 1 if ahead else 0
 
 
 @device_kernel("void(float32[:, ::1], int32[::1], int64[::1], float32[:, ::1], float32[:, ::1])")

@@ -21,6 +21,8 @@ BlockOperator = Callable[[FloatArray], FloatArray]
 SYMMETRIC_MODE: dict[str, Any] = {
     "permc_spec": "MMD_AT_PLUS_A",
     "diag_pivot_thresh": 0.0,
+    "panel_size": 1,
+    "relax": 1,
     "options": {"SymmetricMode": True},
 }
 """SuperLU without row exchanges: for a positive definite matrix it is L D L', with half the fill of LU."""

@@ -65,7 +65,7 @@ TWO_LEVEL_FIRST_TOL = 1e-6
 FACTOR_OPERATIONS_PER_SECOND = 3e9
 """Speed for the w^3 operations of a sparse factor with a widest level of w points, as above."""
 MAX_FACTOR_HOURS = 1.0  # longest predicted factorization that is started by a method that cannot do without it
-N_FIRST_SOLVES = 2  # of a random block; each takes half the time of a step
+N_FIRST_SOLVES = 4  # of a random block; each saves a step, which takes twice its time
 RANDOM_ROWS = 16_384  # rows of a random block that a task draws
 MAX_SHIFTS = 3  # maximum number of factorizations, each with a shift nearer to the spectrum
 
@@ -152,7 +152,7 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
         if np.isinf(best.residuals).all():  # random vectors: first without most of what is far from the spectrum's end
             for _ in range(N_FIRST_SOLVES):
                 subtract_projection(best.vectors, pencil.known, run)
-                best = replace(best, vectors=inverse(best.vectors))
+                best = replace(best, vectors=thin_q(inverse(best.vectors), run))
             if not np.isfinite(best.vectors).all():
                 return None
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)

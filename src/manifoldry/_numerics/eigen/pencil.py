@@ -154,7 +154,8 @@ class Pencil:
         """Return sign * A - sigma * B: csc_array for a sparse pencil, else ndarray."""
         masses = np.ones(self.n) if self.masses is None else self.masses
         if self.sparse:
-            return sp.csc_array(self.sign * self.A - sigma * sp.diags_array(masses))
+            columns = sp.csc_array((self.sign * self.A.data, self.A.indices, self.A.indptr), shape=self.A.shape)
+            return sp.csc_array(columns - sp.diags_array(sigma * masses, format="csc"))  # A is its transpose
         K = self.sign * self.A.astype(np.float64)
         K.flat[:: self.n + 1] -= sigma * masses
         return K

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
@@ -31,6 +32,7 @@ from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of
 from manifoldry.graph._engines import exact_engine, without_self
 from manifoldry.graph._operations import distinct_rows
 from manifoldry.graph._pairwise import (
+    MAX_DIFFERENCE_COLUMNS,
     DistanceRows,
     chunk_rows,
     distance_rows,
@@ -248,13 +250,15 @@ class LayoutCheck:
         return replace(comparison, n_compared=m, figures=later)
 
     def _distance_rows(self, points: IntArray) -> DistanceRows:
-        """Return the function of positions in ``points`` to the distances in the data from these to all of them."""
+        """Return the function of positions in ``points`` to their distances in the data, or squares, to all."""
         X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
         if metric == "precomputed":
             return lambda some: X[np.ix_(points[some], points)].astype(float)
         population, mapped = X[points].astype(float), row_map(metric, parameters, X)
         if mapped is not None:
             population, metric, parameters = mapped(population), "euclidean", None
+        if metric == "euclidean" and population.shape[1] <= MAX_DIFFERENCE_COLUMNS and not issparse(population):
+            return lambda some: cdist(population[some], population, "sqeuclidean")  # half the time
         return distance_rows(population, metric, parameters)
 
     def _at_random(self, comparison: _Comparison) -> tuple[str, ...]:
@@ -334,23 +338,25 @@ class _Rows:
     def trust(self, m: int) -> list[FloatArray]:
         """Return the trustworthiness of the first m rows of each layout."""
         first, n = len(self._trust[0]), len(self._layouts[0])
+        if first == m:
+            return self._trust
         rows = np.arange(first, m)
-        found = [
-            search.nearest(points[first:m], self._k + 1, self._run)
-            for search, points in zip(self._searches, self._layouts, strict=True)
-        ]
-        near = np.hstack([without_self(columns, lengths, rows, self._run)[0] for lengths, columns in found])
+        near = np.hstack([self._near(*each, rows) for each in zip(self._searches, self._layouts, strict=True)])
 
-        def block(lo: int, hi: int) -> tuple[FloatArray, IntArray]:
+        def block(lo: int, hi: int) -> tuple[IntArray, FloatArray | None]:
             distances = distances_without_self(self._data, rows[lo:hi])
-            return distances, ranks_of(distances, near[lo:hi])
+            return ranks_of(distances, near[lo:hi]), None if self._kept is None else distances
 
         blocks = self._run.map(block, self._run.ranges(len(rows), chunk_rows(n)), blas=True)
         if self._kept is not None:
-            self._kept += [distances for distances, _ in blocks]
-        parts = np.split(np.concatenate([near[:0], *(ranks for _, ranks in blocks)]), len(found), axis=1)
+            self._kept += [distances for _, distances in blocks]
+        parts = np.split(np.concatenate([ranks for ranks, _ in blocks]), len(self._layouts), axis=1)
         self._trust = [np.append(known, nearness(n, part)) for known, part in zip(self._trust, parts, strict=True)]
         return self._trust
+
+    def _near(self, search: Any, points: FloatArray, rows: IntArray) -> IntArray:
+        lengths, columns = search.nearest(points[rows], self._k + 1, self._run)
+        return without_self(columns, lengths, rows, self._run)[0]
 
     def figures(self, m: int) -> dict[str, Any]:
         """Return the scores at the first m points of the layout, and of principal components if they are compared."""

@@ -53,6 +53,8 @@ COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
 COMPARED_OF_FEW, MAX_FEW = (100, 200), 5000
 """The same for up to that many points, whose fits take milliseconds; more rows decide differences of 0.01 only."""
+MIN_GROWTH = 1.2
+"""Least factor by which the number of points grows, and reserve of one that is expected to find a loss harmless."""
 N_COMPARED_ALONE = 25
 """The first number without principal components to compare with, where only chance has to be excluded."""
 MAX_POPULATION_ENTRIES = 10_000_000  # maximum number of entries (rows times columns) of the compared population: 80 MB
@@ -239,14 +241,17 @@ class LayoutCheck:
         large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
         numbers, run = (COMPARED_OF_FEW, Run(0, 1)) if few else (COMPARED, self.run)  # for few, one thread is as fast
         rows = _Rows(self._distance_rows(points), layouts, k, run, keep=large or not few)
-        for n_compared in numbers if len(layouts) > 1 else (N_COMPARED_ALONE, *numbers):
-            m = min(len(points), n_compared)
+        left = [*numbers] if len(layouts) > 1 else [N_COMPARED_ALONE, *numbers]
+        while True:
+            m = min(len(points), left.pop(0))
             comparison = _compare(rows.trust(m), len(Y))
-            if comparison.harmless or comparison.harmful or m == len(points):
+            if comparison.harmless or comparison.harmful or m == len(points) or not left:
                 break
-        if large or n_compared > COMPARED_OF_FEW[-1]:  # much to keep until they are read, or to compute again
+            if m * comparison.growth < left[0]:
+                left.insert(0, int(m * comparison.growth))
+        if large or m > COMPARED_OF_FEW[-1]:  # much to keep until they are read, or to compute again
             return replace(comparison, n_compared=m, figures=rows.figures(m))
-        later = partial(rows.figures, min(len(points), max(n_compared, COMPARED[0])))
+        later = partial(rows.figures, min(len(points), max(m, COMPARED[0])))
         return replace(comparison, n_compared=m, figures=later)
 
     def _distance_rows(self, points: IntArray) -> DistanceRows:
@@ -323,6 +328,13 @@ class _Comparison:
     def harmless(self) -> bool:
         """Whether comparing more points would hardly find anything."""
         return self.trust >= MIN_TRUST and self.lost + STANDARD_ERRORS * self.lost_error < MIN_DIFFERENCE
+
+    @property
+    def growth(self) -> float:
+        """By what factor more points would probably find the loss harmless; infinite if it may not be."""
+        if self.trust < MIN_TRUST or self.lost >= MIN_DIFFERENCE:
+            return np.inf
+        return MIN_GROWTH * max(1.0, STANDARD_ERRORS * self.lost_error / (MIN_DIFFERENCE - self.lost)) ** 2
 
 
 class _Rows:

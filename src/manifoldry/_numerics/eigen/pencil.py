@@ -139,10 +139,11 @@ class Pencil:
 
     def dense(self) -> FloatArray:
         """Return H as a new array."""
-        if self.matrix_free or self.masses is not None:
+        if self.matrix_free:
             H = self.apply(np.eye(self.n))
         else:
-            H = self.sign * (self.A.toarray() if self.sparse else self.A.astype(np.float64))
+            A = self.A.toarray() if self.sparse else self.A.astype(np.float64)
+            H = self.sign * A / self.root / np.transpose(self.root)
         check.symmetric_form(H, H, 0.0, self.eps)
         return (H + H.T) / 2
 

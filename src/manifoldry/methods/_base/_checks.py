@@ -355,13 +355,13 @@ class _Rows:
         rows = np.arange(first, m)
         near = np.hstack([self._near(*each, rows) for each in zip(self._searches, self._layouts, strict=True)])
 
-        def block(lo: int, hi: int) -> tuple[IntArray, FloatArray | None]:
+        def block(lo: int, hi: int) -> tuple[IntArray, list[FloatArray]]:
             distances = distances_without_self(self._data, rows[lo:hi])
-            return ranks_of(distances, near[lo:hi]), None if self._kept is None else distances
+            return ranks_of(distances, near[lo:hi]), [] if self._kept is None else [distances]
 
         blocks = self._run.map(block, self._run.ranges(len(rows), chunk_rows(n)), blas=True)
         if self._kept is not None:
-            self._kept += [distances for _, distances in blocks]
+            self._kept += [distances for _, kept in blocks for distances in kept]
         parts = np.split(np.concatenate([ranks for ranks, _ in blocks]), len(self._layouts), axis=1)
         self._trust = [np.append(known, nearness(n, part)) for known, part in zip(self._trust, parts, strict=True)]
         return self._trust

@@ -293,6 +293,7 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
     """LAPACK on the dense H; the known vectors are moved to the other end of its spectrum."""
     if not _fits_dense(pencil):
         return None
+    run.step(0, k)
     if pencil.n > MAX_LAPACK_SIZE:
         run.announce("dense eigenproblem", 24 * pencil.n**2)
     H, N = pencil.dense(), pencil.known

@@ -352,8 +352,11 @@ class _Rows:
         first, n = len(self._trust[0]), len(self._layouts[0])
         if first == m:
             return self._trust
-        rows = np.arange(first, m)
-        near = np.hstack([self._near(*each, rows) for each in zip(self._searches, self._layouts, strict=True)])
+        rows, lists = np.arange(first, m), []
+        for search, points in zip(self._searches, self._layouts, strict=True):
+            lengths, columns = search.nearest(points[first:m], self._k + 1, self._run)
+            lists.append(without_self(columns, lengths, rows, self._run)[0])
+        near = np.hstack(lists)
 
         def block(lo: int, hi: int) -> tuple[IntArray, list[FloatArray]]:
             distances = distances_without_self(self._data, rows[lo:hi])
@@ -365,10 +368,6 @@ class _Rows:
         parts = np.split(np.concatenate([ranks for ranks, _ in blocks]), len(self._layouts), axis=1)
         self._trust = [np.append(known, nearness(n, part)) for known, part in zip(self._trust, parts, strict=True)]
         return self._trust
-
-    def _near(self, search: Any, points: FloatArray, rows: IntArray) -> IntArray:
-        lengths, columns = search.nearest(points[rows], self._k + 1, self._run)
-        return without_self(columns, lengths, rows, self._run)[0]
 
     def figures(self, m: int) -> dict[str, Any]:
         """Return the scores at the first m points of the layout, and of principal components if they are compared."""

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LIMITS = {
-    "PCA": (12, 12),
+    "PCA": (13, 12),
     "Isomap": (25, 14),
     "UMAP": (45, 20),
     "IPA": (43, 19),

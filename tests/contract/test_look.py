@@ -13,10 +13,13 @@ from sklearn.base import clone
 
 import manifoldry
 from helpers import problems
-from manifoldry import PCA, Isomap, LaplacianEigenmaps, datasets, list_methods
+from manifoldry import PCA, Isomap, LaplacianEigenmaps, datasets, list_methods, metrics
+from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding
 from manifoldry._numerics.geometry.dimension import IntrinsicDimension, intrinsic_dimension
+from manifoldry.graph._pairwise import distance_rows
 from manifoldry.methods._base import Embedder, estimator
+from manifoldry.methods._base._checks import MIN_GROWTH, _Comparison, _Rows
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(400, 6)) * [4, 3, 2, 1, 1, 1]
@@ -62,6 +65,30 @@ def test_a_layout_at_random_is_called_so():
     advice = look_at(RNG.normal(size=(400, 2)))
     assert "than at random" in advice
     assert "less well than by PCA" in advice
+
+
+@pytest.mark.parametrize("width", [2, 9])  # neighbors by a tree, and by distances
+@pytest.mark.parametrize("unit", [1.0, 1e-200])
+def test_the_scores_are_those_of_all_distances(width, unit):
+    X = np.random.default_rng(1).normal(size=(120, 12))
+    Y = X[:, :width] * unit
+    rows = _Rows(distance_rows(X), [Y], 12, Run(0, 1), keep=False)
+    means = [rows.trust(m)[0].mean() for m in (50, 120)]
+    whole = metrics.continuity(X, Y / unit, n_neighbors=12), metrics.trustworthiness(X, Y / unit, n_neighbors=12)
+    figures = rows.figures(120)
+    assert (figures["continuity"], figures["trustworthiness"], means[1]) == pytest.approx((*whole, whole[1]), rel=1e-14)
+    assert means[0] == pytest.approx(rows.trust(120)[0][:50].mean(), rel=1e-14)
+
+
+@pytest.mark.parametrize("lost", [-0.1, 0.0, 0.015])
+@pytest.mark.parametrize("error", [0.001, 0.01, 0.1])
+def test_as_many_more_points_are_compared_as_would_find_a_loss_harmless(lost, error):
+    """The error falls with the root of their number."""
+    undecided = _Comparison(0.9, lost, error)
+    more = _Comparison(0.9, lost, error / np.sqrt(undecided.growth))
+    assert undecided.growth >= MIN_GROWTH
+    assert more.harmless
+    assert _Comparison(0.9, 0.02, error).growth == _Comparison(0.5, lost, error).growth == np.inf
 
 
 def test_worse_than_principal_components():

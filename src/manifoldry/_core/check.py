@@ -254,6 +254,7 @@ def _lists(admitted: Any, value: Any) -> bool:
 
 COLUMNS_AT_ONCE = 1024
 """Entries of consecutive rows whose extremes are taken side by side: along few columns numpy is far slower."""
+MAX_TRANSPOSED_ENTRIES = 2**15  # entries up to which a transposed copy is faster: 2,000 x 3 take 6 instead of 45 us
 ENTRIES_AT_ONCE = 2**19  # entries that a thread looks at between two turns, which the cache of a core holds
 
 
@@ -283,6 +284,9 @@ class Extent:
 def extent(X: Array, n_jobs: int | None = 1) -> Extent:
     """Return the extremes of the columns of dense rows, in one pass shared by threads."""
     n, p = X.shape
+    if X.size <= MAX_TRANSPOSED_ENTRIES and p < n:
+        columns = np.ascontiguousarray(X.T)
+        return Extent(columns.min(axis=1), columns.max(axis=1))
     side_by_side = max(1, COLUMNS_AT_ONCE // p)
 
     def work(lo: int, hi: int) -> tuple[Array, Array]:

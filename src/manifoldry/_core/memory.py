@@ -15,7 +15,7 @@ RECLAIMABLE = ("inactive_file", "active_file", "slab_reclaimable")
 MAX_LIMIT = 2**62  # larger limits of a control group stand for none
 
 
-def available_memory(root: Path = Path("/")) -> int:
+def available_memory(root: str | Path = "") -> int:
     """Return the available bytes: the minimum over the system, its control groups and the limits of the process.
 
     A very large number if nothing is known. ``root`` contains ``/proc`` and ``/sys``.
@@ -31,9 +31,9 @@ def physical_memory() -> int:
         return sys.maxsize
 
 
-def _free(root: Path) -> int:
+def _free(root: str | Path) -> int:
     """Return the bytes that are available without swapping; the memory of the machine if they are unknown."""
-    listed = re.search(r"^MemAvailable:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    listed = re.search(r"^MemAvailable:\s*(\d+) kB", _text(f"{root}/proc/meminfo"), re.MULTILINE)
     if listed is not None:
         return 1024 * int(listed[1])
     if sys.platform == "darwin":
@@ -70,52 +70,52 @@ def _free_on_windows() -> int:
     return min(status[2], status[4], status[6])
 
 
-def _left_by_groups(root: Path) -> Iterator[int]:
+def _left_by_groups(root: str | Path) -> Iterator[int]:
     """Yield the bytes that the control groups of the process, and their parents, leave to it."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _text(f"{root}/proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
-            yield from _left_below(root / "sys/fs/cgroup", path, "memory.max", "memory.current", "")
+            yield from _left_below(f"{root}/sys/fs/cgroup", path, "memory.max", "memory.current", "")
         elif "memory" in controllers.split(","):
             names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
-            yield from _left_below(root / "sys/fs/cgroup/memory", path, *names)
+            yield from _left_below(f"{root}/sys/fs/cgroup/memory", path, *names)
 
 
-def _left_below(top: Path, path: str, limit: str, usage: str, prefix: str) -> Iterator[int]:
+def _left_below(top: str, path: str, limit: str, usage: str, prefix: str) -> Iterator[int]:
     """Yield limit minus usage, without page cache, of a group and all visible groups above it.
 
     Inside a container the path may be that of the host, where nothing is mounted; the container's group is the top.
     """
-    group = top / path.strip("/")
-    for folder in (group, *group.parents):
-        if not folder.is_relative_to(top):
-            break
-        bound = _text(folder / limit).strip()
+    names = [name for name in path.split("/") if name]
+    for depth in range(len(names), -1, -1):
+        folder = "/".join([top, *names[:depth]])
+        bound = _text(f"{folder}/{limit}").strip()
         if not bound.isdigit() or int(bound) > MAX_LIMIT:
             continue
-        used = _text(folder / usage).strip()
+        used = _text(f"{folder}/{usage}").strip()
         if used.isdigit():
-            parts = dict(line.split(" ", 1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
+            parts = dict(line.split(" ", 1) for line in _text(f"{folder}/memory.stat").splitlines() if " " in line)
             yield int(bound) - int(used) + sum(int(parts.get(prefix + name, 0)) for name in RECLAIMABLE)
 
 
-def _left_by_limits(root: Path) -> Iterator[int]:
+def _left_by_limits(root: str | Path) -> Iterator[int]:
     """Yield the bytes that ``ulimit -v`` and ``ulimit -d`` leave to the process."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    pages = [int(count) for count in _text(root / "proc/self/statm").split()] or [0] * 7
+    pages = [int(count) for count in _text(f"{root}/proc/self/statm").split()] or [0] * 7
     for name, used in (("RLIMIT_AS", pages[0]), ("RLIMIT_DATA", pages[5])):
         limit = resource.getrlimit(getattr(resource, name))[0]
         if limit != resource.RLIM_INFINITY:
             yield limit - used * resource.getpagesize()
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     """Return the text of a file, empty if it does not exist."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""

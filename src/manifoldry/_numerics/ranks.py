@@ -26,6 +26,7 @@ from manifoldry.graph._pairwise import (
 )
 
 MAX_AUTO_NEIGHBORS = 15  # default number of neighbors
+EQUAL_AT_ONCE = 256  # equal distances that are counted in one pass over their rows
 Sizes = int | Sequence[int] | IntArray
 """One neighborhood size, or several at once."""
 Measure = float | FloatArray
@@ -142,13 +143,15 @@ def ranks_of(distances: FloatArray, targets: IntArray) -> IntArray:
     values = np.take_along_axis(distances, targets, axis=1)
     # Columns beyond the farthest target precede none of them; in large sets few remain.
     columns = np.flatnonzero((distances <= values.max(axis=1)[:, None]).any(axis=0))
-    ordered = np.take(distances, columns, axis=1)
-    ordered.sort(axis=1)
+    ordered = np.sort(distances if len(columns) == distances.shape[1] else np.take(distances, columns, axis=1), axis=1)
     positions = [row.searchsorted(entries) for row, entries in zip(ordered, values, strict=True)]
     ranks = 1 + np.array(positions, dtype=np.int64).reshape(targets.shape)
     following = np.take_along_axis(ordered, np.minimum(ranks, len(columns) - 1), axis=1)
-    for i, a in zip(*np.nonzero((following == values) & (ranks < len(columns))), strict=True):  # equal distances
-        ranks[i, a] += np.count_nonzero(distances[i, : targets[i, a]] == values[i, a])
+    equal = np.argwhere((following == values) & (ranks < len(columns)))
+    for part in np.split(equal, range(EQUAL_AT_ONCE, len(equal), EQUAL_AT_ONCE)):
+        i, a = part.T
+        before = np.arange(distances.shape[1]) < targets[i, a][:, None]
+        ranks[i, a] += np.count_nonzero(before & (distances[i] == values[i, a][:, None]), axis=1)
     return ranks
 
 

@@ -41,6 +41,8 @@ def symmetrize(graph: NeighborGraph, rule: str = "or", run: Run | None = None) -
     lengths = np.maximum(graph.lengths, tiny)
     one_way = csr_array((lengths, graph.indices.astype(np.int32), graph.indptr), shape=(graph.n_points,) * 2)
     other_way = _reversed(one_way, run)
+    if graph.n_points < MIN_COMPILED_GRAPH:
+        one_way = _reversed(other_way, run)  # with rows in order, in a third of the time of a sort
 
     def merged(lo: int, hi: int) -> tuple[IntArray, IntArray, FloatArray]:
         own, reverse = row_range(one_way, lo, hi), row_range(other_way, lo, hi)

@@ -7,7 +7,7 @@ from sklearn.metrics import pairwise_distances
 
 from helpers import distances_by_differences
 from manifoldry import metrics
-from manifoldry._numerics.ranks import rank_measures
+from manifoldry._numerics.ranks import EQUAL_AT_ONCE, rank_measures, ranks_of
 from manifoldry.graph._pairwise import sample_rows
 
 NAMES = ("trustworthiness", "continuity", "knn_kept", "knn_error", "mrre_x", "mrre_y")
@@ -134,6 +134,15 @@ def test_exchanging_the_spaces_exchanges_the_measures(data):
     assert (there.mrre_x, there.mrre_y) == (back.mrre_y, back.mrre_x)
     assert there.knn_kept == back.knn_kept
     assert there.trustworthiness != there.continuity
+
+
+def test_ranks_are_places_in_the_order_of_distance_and_index():
+    rng = np.random.default_rng(7)
+    distances = rng.integers(10, size=(40, 300)).astype(float)  # about 30 equal ones each: all targets are in doubt
+    targets = rng.integers(300, size=(40, 20))
+    assert targets.size > 2 * EQUAL_AT_ONCE
+    places = np.argsort(np.argsort(distances, axis=1, kind="stable"), axis=1, kind="stable")
+    np.testing.assert_array_equal(ranks_of(distances, targets), 1 + np.take_along_axis(places, targets, axis=1))
 
 
 def test_the_worst_order_has_trustworthiness_and_continuity_zero():

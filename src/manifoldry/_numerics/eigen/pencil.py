@@ -21,6 +21,8 @@ BlockOperator = Callable[[FloatArray], FloatArray]
 SYMMETRIC_MODE: dict[str, Any] = {
     "permc_spec": "MMD_AT_PLUS_A",
     "diag_pivot_thresh": 0.0,
+    "panel_size": 1,
+    "relax": 1,
     "options": {"SymmetricMode": True},
 }
 """SuperLU without row exchanges: for a positive definite matrix it is L D L', with half the fill of LU."""
@@ -137,10 +139,11 @@ class Pencil:
 
     def dense(self) -> FloatArray:
         """Return H as a new array."""
-        if self.matrix_free or self.masses is not None:
+        if self.matrix_free:
             H = self.apply(np.eye(self.n))
         else:
-            H = self.sign * (self.A.toarray() if self.sparse else self.A.astype(np.float64))
+            A = self.A.toarray() if self.sparse else self.A.astype(np.float64)
+            H = self.sign * A / self.root / np.transpose(self.root)
         check.symmetric_form(H, H, 0.0, self.eps)
         return (H + H.T) / 2
 
@@ -152,7 +155,8 @@ class Pencil:
         """Return sign * A - sigma * B: csc_array for a sparse pencil, else ndarray."""
         masses = np.ones(self.n) if self.masses is None else self.masses
         if self.sparse:
-            return sp.csc_array(self.sign * self.A - sigma * sp.diags_array(masses))
+            columns = sp.csc_array((self.sign * self.A.data, self.A.indices, self.A.indptr), shape=self.A.shape)
+            return sp.csc_array(columns - sp.diags_array(sigma * masses, format="csc"))  # A is its transpose
         K = self.sign * self.A.astype(np.float64)
         K.flat[:: self.n + 1] -= sigma * masses
         return K

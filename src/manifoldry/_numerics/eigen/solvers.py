@@ -65,25 +65,19 @@ TWO_LEVEL_FIRST_TOL = 1e-6
 FACTOR_OPERATIONS_PER_SECOND = 3e9
 """Speed for the w^3 operations of a sparse factor with a widest level of w points, as above."""
 MAX_FACTOR_HOURS = 1.0  # longest predicted factorization that is started by a method that cannot do without it
-N_FIRST_SOLVES = 2  # of a random block; each takes half the time of a step
+N_FIRST_SOLVES = 6  # of a random block; each saves a step, which takes twice its time
 RANDOM_ROWS = 16_384  # rows of a random block that a task draws
 MAX_SHIFTS = 3  # maximum number of factorizations, each with a shift nearer to the spectrum
 
 
 def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
     """Return the k lowest pairs by solvers tried in turn, each from the best block so far, and the last one's name."""
-    min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
-    width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
-    start = np.concatenate(run.map(partial(_random_rows, width), run.ranges(pencil.n, RANDOM_ROWS)))
-    if pencil.recalled.block is not None:
-        near = pencil.recalled.block[:, :width]
-        start[:, : near.shape[1]] = near
-    norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
-    best = Ritz(np.zeros(width), thin_q(start, run) if norm else start, np.full(width, np.inf), norm)
+    sequence = _solver_sequence(pencil, k, tolerance)
+    best = _NOTHING if sequence[0][1] is _lapack else _random_start(pencil, k, tolerance, run)
     name, tried = "", []
     # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
     with one_blas_thread():
-        for title, solver in _solver_sequence(pencil, k, tolerance):
+        for title, solver in sequence:
             ritz = solver(pencil, best, k, tolerance, run)
             if ritz is None:
                 continue
@@ -100,6 +94,21 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
         f"No eigenpairs with relative residuals below {tolerance.accept:.0e} were found by "
         f"{', '.join(tried)}; the best had {best.error(k):.1e}: raise tol to that, or ask for fewer pairs."
     )
+
+
+_NOTHING = Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), 0.0)  # what LAPACK begins with
+
+
+def _random_start(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> Ritz:
+    """Return the block that an iteration begins with: random, or the last one of an earlier call."""
+    min_width = 1 if pencil.sparse else MIN_DENSE_BLOCK
+    width = min(max(k + N_GUARD_VECTORS, min_width), pencil.n - pencil.known.shape[1])
+    start = np.concatenate(run.map(partial(_random_rows, width), run.ranges(pencil.n, RANDOM_ROWS)))
+    if pencil.recalled.block is not None:
+        near = pencil.recalled.block[:, :width]
+        start[:, : near.shape[1]] = near
+    norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
+    return Ritz(np.zeros(width), thin_q(start, run) if norm else start, np.full(width, np.inf), norm)
 
 
 def _random_rows(width: int, lo: int, hi: int) -> FloatArray:
@@ -152,7 +161,7 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
         if np.isinf(best.residuals).all():  # random vectors: first without most of what is far from the spectrum's end
             for _ in range(N_FIRST_SOLVES):
                 subtract_projection(best.vectors, pencil.known, run)
-                best = replace(best, vectors=inverse(best.vectors))
+                best = replace(best, vectors=thin_q(inverse(best.vectors), run))
             if not np.isfinite(best.vectors).all():
                 return None
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
@@ -270,7 +279,7 @@ def predicted_fill(pattern: Any) -> tuple[int, int]:
 
 def level_widths(pattern: Any, start: int) -> tuple[IntArray, int]:
     """Return the number of points at each number of hops from ``start``, and the last point reached."""
-    order, parent = breadth_first_order(pattern, start, directed=False)
+    order, parent = breadth_first_order(pattern, start)  # taken as directed, a symmetric pattern is not transposed
     place = np.empty(pattern.shape[0], dtype=np.int64)
     place[order] = np.arange(len(order))
     parents = place[parent[order[1:]]]  # non-decreasing: a level ends where the next level's parents do
@@ -284,7 +293,9 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
     """LAPACK on the dense H; the known vectors are moved to the other end of its spectrum."""
     if not _fits_dense(pencil):
         return None
-    run.announce("dense eigenproblem", 24 * pencil.n**2)
+    run.step(0, k)
+    if pencil.n > MAX_LAPACK_SIZE:
+        run.announce("dense eigenproblem", 24 * pencil.n**2)
     H, N = pencil.dense(), pencil.known
     norm = float(min(np.linalg.norm(H), np.linalg.norm(H, 1)))
     # LAPACK guards its pivots by absolute numbers, so the norm is scaled to about 1, exactly, by a power of two.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry._core import check
@@ -28,8 +29,17 @@ from manifoldry._numerics.geometry.scales import (
     dominated_axes,
 )
 from manifoldry._numerics.ranks import nearness, preserved_share, ranks_of
+from manifoldry.graph._engines import exact_engine, without_self
 from manifoldry.graph._operations import distinct_rows
-from manifoldry.graph._pairwise import DistanceRows, distance_rows, distances_without_self, nearest, row_map
+from manifoldry.graph._pairwise import (
+    MAX_DIFFERENCE_COLUMNS,
+    DistanceRows,
+    chunk_rows,
+    distance_rows,
+    distances_without_self,
+    nearest,
+    row_map,
+)
 
 if TYPE_CHECKING:
     from manifoldry._numerics.elbow import Suggestion
@@ -43,7 +53,8 @@ COMPARED = (100, 500, 2000)
 """Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
 COMPARED_OF_FEW, MAX_FEW = (100, 200), 5000
 """The same for up to that many points, whose fits take milliseconds; more rows decide differences of 0.01 only."""
-COMPARED_ROWS = 32  # rows that one task compares
+MIN_GROWTH = 1.2
+"""Least factor by which the number of points grows, and reserve of one that is expected to find a loss harmless."""
 N_COMPARED_ALONE = 25
 """The first number without principal components to compare with, where only chance has to be excluded."""
 MAX_POPULATION_ENTRIES = 10_000_000  # maximum number of entries (rows times columns) of the compared population: 80 MB
@@ -222,34 +233,37 @@ class LayoutCheck:
         most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
         points = self.run.rng("look").choice(len(Y), min(MAX_POPULATION, most, len(Y)), replace=False)
         k = min(N_COMPARED_NEIGHBORS, len(points) // 10)
-        spaces = [self._distance_rows(points), distance_rows(Y[points])]
+        layouts = [Y[points]]
         # Components of a sample would span another plane than the model's own.
         if metric != "precomputed" and not self.linear and Y.shape[1] < min(len(points), X.shape[1]):
-            components = leading_scores(X[points], Y.shape[1], self.run.rng("look at components"))
-            spaces.append(distance_rows(components))
+            layouts.append(leading_scores(X[points], Y.shape[1], self.run.rng("look at components")))
         few = len(Y) <= MAX_FEW
         large = metric == "precomputed" or points.size * width > MAX_KEPT_ENTRIES
         numbers, run = (COMPARED_OF_FEW, Run(0, 1)) if few else (COMPARED, self.run)  # for few, one thread is as fast
-        rows: Any = None
-        for n_compared in numbers if len(spaces) > 2 else (N_COMPARED_ALONE, *numbers):
-            m = min(len(points), n_compared)
-            rows = _Rows.of(spaces, k, m, run, keep=large or not few, known=rows)
-            comparison = _compare(rows.trust, len(Y))
-            if comparison.harmless or comparison.harmful or m == len(points):
+        rows = _Rows(self._distance_rows(points), layouts, k, run, keep=large or not few)
+        left = [*numbers] if len(layouts) > 1 else [N_COMPARED_ALONE, *numbers]
+        while True:
+            m = min(len(points), left.pop(0))
+            comparison = _compare(rows.trust(m), len(Y))
+            if comparison.harmless or comparison.harmful or m == len(points) or not left:
                 break
-        if large or n_compared > COMPARED_OF_FEW[-1]:  # much to keep until they are read, or to compute again
-            return replace(comparison, n_compared=m, figures=rows.figures())
-        later = partial(_figures, spaces, k, min(len(points), max(n_compared, COMPARED[0])))
+            if m * comparison.growth < left[0]:
+                left.insert(0, int(m * comparison.growth))
+        if large or m > COMPARED_OF_FEW[-1]:  # much to keep until they are read, or to compute again
+            return replace(comparison, n_compared=m, figures=rows.figures(m))
+        later = partial(rows.figures, min(len(points), max(m, COMPARED[0])))
         return replace(comparison, n_compared=m, figures=later)
 
     def _distance_rows(self, points: IntArray) -> DistanceRows:
-        """Return the function of positions in ``points`` to the distances in the data from these to all of them."""
+        """Return the function of positions in ``points`` to their distances in the data, or squares, to all."""
         X, metric, parameters = self.X, self.metric, getattr(self.model, "metric_params", None)
         if metric == "precomputed":
             return lambda some: X[np.ix_(points[some], points)].astype(float)
         population, mapped = X[points].astype(float), row_map(metric, parameters, X)
         if mapped is not None:
             population, metric, parameters = mapped(population), "euclidean", None
+        if metric == "euclidean" and population.shape[1] <= MAX_DIFFERENCE_COLUMNS and not issparse(population):
+            return lambda some: cdist(population[some], population, "sqeuclidean")  # half the time
         return distance_rows(population, metric, parameters)
 
     def _at_random(self, comparison: _Comparison) -> tuple[str, ...]:
@@ -315,54 +329,65 @@ class _Comparison:
         """Whether comparing more points would hardly find anything."""
         return self.trust >= MIN_TRUST and self.lost + STANDARD_ERRORS * self.lost_error < MIN_DIFFERENCE
 
+    @property
+    def growth(self) -> float:
+        """By what factor more points would probably find the loss harmless; infinite if it may not be."""
+        if self.trust < MIN_TRUST or self.lost >= MIN_DIFFERENCE:
+            return np.inf
+        return MIN_GROWTH * max(1.0, STANDARD_ERRORS * self.lost_error / (MIN_DIFFERENCE - self.lost)) ** 2
 
-@dataclass(frozen=True)
+
 class _Rows:
-    """Distances (m, n) from the compared points in the data and in layouts, and the trustworthiness of each row."""
+    """Neighbors in layouts and their ranks in the data, at the first points, as many as are asked for."""
 
-    k: int
-    in_data: FloatArray
-    in_layouts: tuple[FloatArray, ...]
-    trust: tuple[FloatArray, ...]
+    def __init__(self, data: DistanceRows, layouts: Sequence[FloatArray], k: int, run: Run, *, keep: bool) -> None:
+        self._data, self._k, self._run = data, k, run
+        self._layouts = [points / (np.abs(points).max() or 1.0) for points in layouts]  # searches take squares
+        self._searches = [exact_engine(points) for points in self._layouts]
+        self._trust = [np.empty(0) for _ in layouts]
+        self._kept: list[FloatArray] | None = [] if keep else None  # distances in the data
 
-    @classmethod
-    def of(
-        cls, spaces: Sequence[DistanceRows], k: int, m: int, run: Run, *, keep: bool = True, known: _Rows | None = None
-    ) -> _Rows:
-        """Compare the first m points, beyond the ``known`` ones; ``keep`` the distances for `figures`."""
-        first = 0 if known is None else len(known.in_data)
+    def trust(self, m: int) -> list[FloatArray]:
+        """Return the trustworthiness of the first m rows of each layout."""
+        first, n = len(self._trust[0]), len(self._layouts[0])
+        if first == m:
+            return self._trust
+        rows, lists = np.arange(first, m), []
+        for search, points in zip(self._searches, self._layouts, strict=True):
+            lengths, columns = search.nearest(points[first:m], self._k + 1, self._run)
+            lists.append(without_self(columns, lengths, rows, self._run)[0])
+        near = np.hstack(lists)
 
-        def block(lo: int, hi: int) -> tuple[list[FloatArray], list[FloatArray]]:
-            distances = [distances_without_self(space, np.arange(lo, hi)) for space in spaces]
-            neighbors = np.hstack([nearest(each, k) for each in distances[1:]])
-            ranks = np.split(ranks_of(distances[0], neighbors), len(spaces) - 1, axis=1)
-            kept = distances if keep else [each[:, :0].copy() for each in distances]
-            return kept, [nearness(distances[0].shape[1], part) for part in ranks]
+        def block(lo: int, hi: int) -> tuple[IntArray, list[FloatArray]]:
+            distances = distances_without_self(self._data, rows[lo:hi])
+            return ranks_of(distances, near[lo:hi]), [] if self._kept is None else [distances]
 
-        blocks = run.map(block, [(lo, min(lo + COMPARED_ROWS, m)) for lo in range(first, m, COMPARED_ROWS)], blas=True)
-        if known is not None:
-            blocks.insert(0, ([known.in_data, *known.in_layouts], [*known.trust]))
-        distances, trust = (
-            [np.concatenate(parts) for parts in zip(*lists, strict=True)] for lists in zip(*blocks, strict=True)
-        )
-        return cls(k, distances[0], tuple(distances[1:]), tuple(trust))
+        blocks = self._run.map(block, self._run.ranges(len(rows), chunk_rows(n)), blas=True)
+        if self._kept is not None:
+            self._kept += [distances for _, kept in blocks for distances in kept]
+        parts = np.split(np.concatenate([ranks for ranks, _ in blocks]), len(self._layouts), axis=1)
+        self._trust = [np.append(known, nearness(n, part)) for known, part in zip(self._trust, parts, strict=True)]
+        return self._trust
 
-    def figures(self) -> dict[str, Any]:
-        """Return the scores of the layout, and of principal components if they were compared."""
-        neighbors = nearest(self.in_data, self.k)
-        m, n = self.in_data.shape
+    def figures(self, m: int) -> dict[str, Any]:
+        """Return the scores at the first m points of the layout, and of principal components if they are compared."""
+        trust, n = self.trust(m), len(self._layouts[0])
+        spaces = [distance_rows(points) for points in self._layouts]
+        kept = None if self._kept is None else np.concatenate(self._kept)
+
+        def block(lo: int, hi: int) -> IntArray:
+            rows = np.arange(lo, hi)
+            near = nearest(distances_without_self(self._data, rows) if kept is None else kept[lo:hi], self._k)
+            return np.array([ranks_of(distances_without_self(space, rows), near) for space in spaces])
+
+        blocks = self._run.map(block, self._run.ranges(m, chunk_rows(n)), blas=True)
         scores: list[dict[str, Any]] = []
-        for distances, trust in zip(self.in_layouts, self.trust, strict=True):
-            ranks = ranks_of(distances, neighbors)
-            scores.append({"trustworthiness": float(trust.mean()), "continuity": float(nearness(n, ranks).mean())})
+        for own, ranks in zip(trust, np.concatenate(blocks, axis=1), strict=True):
+            scores.append({"trustworthiness": float(own.mean()), "continuity": float(nearness(n, ranks).mean())})
             scores[-1]["knn_kept"] = float(preserved_share(ranks).mean())
         layout, *others = scores
-        named = {"n_neighbors": self.k, "n_compared": m, "n_among": n, **layout}
+        named = {"n_neighbors": self._k, "n_compared": m, "n_among": n, **layout}
         return named if not others else {**named, "pca": others[0]}
-
-
-def _figures(spaces: Sequence[DistanceRows], k: int, m: int) -> dict[str, Any]:
-    return _Rows.of(spaces, k, m, Run(0, 1)).figures()
 
 
 def _compare(trust: Sequence[FloatArray], n_points: int) -> _Comparison:

@@ -141,7 +141,7 @@ class Pencil:
             H = self.apply(np.eye(self.n))
         else:
             H = self.sign * (self.A.toarray() if self.sparse else self.A.astype(np.float64))
-        check.symmetric_form(H, H, 0.0, self.eps)
+        check.symmetric_form(H, float(np.abs(H).max()) * self.n**0.5, self.eps)
         return (H + H.T) / 2
 
     def pattern(self) -> Any:

@@ -79,7 +79,8 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
         near = pencil.recalled.block[:, :width]
         start[:, : near.shape[1]] = near
     norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
-    best = Ritz(np.zeros(width), thin_q(start, run) if norm else start, np.full(width, np.inf), norm)
+    start = thin_q(start, run, pencil.known, lambda part, _: part)[0] if norm else start
+    best = Ritz(np.zeros(width), start, np.full(width, np.inf), norm)
     name, tried = "", []
     # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
     with one_blas_thread():

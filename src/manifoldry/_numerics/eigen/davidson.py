@@ -116,9 +116,7 @@ class Basis:
         known, run = self.pencil.known, self.pencil.run
         vectors, defects = np.empty((2, self.pencil.n, len(values)))
 
-        def defect(
-            own: FloatArray, image: FloatArray, vector: FloatArray, result: FloatArray, fixed: FloatArray
-        ) -> FloatArray:
+        def defect(own: Any, image: Any, vector: FloatArray, result: FloatArray, fixed: FloatArray) -> FloatArray:
             np.matmul(own, Y, out=vector)
             np.subtract(image @ Y, vector * values, out=result)
             return fixed.T @ result
@@ -176,7 +174,7 @@ def orthonormal(block: FloatArray, run: Run, base: FloatArray) -> FloatArray:
     for _ in range(3):
         sums = reduce(np.add, by_rows(_products_and_squares, run, base, block))
         sizes = np.sqrt(np.where(sums[-1] > 0, sums[-1], 1.0))
-        block, products = thin_q(block, run, base, partial(_scaled_rest, coefficients=sums[:-1] / sizes, sizes=sizes))
+        block, products = thin_q(block, run, base, partial(_rest, sums[:-1] / sizes, sizes))
         if np.abs(products).max(initial=0.0) < 1e-14:
             break
     return block
@@ -197,8 +195,7 @@ def _products_and_squares(base: FloatArray, block: FloatArray) -> FloatArray:
     return np.concatenate([base.T @ block, np.square(block).sum(axis=0, keepdims=True)])
 
 
-def _scaled_rest(block: FloatArray, base: FloatArray, coefficients: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return the block with scaled columns minus a combination of the base."""
+def _rest(coefficients: FloatArray, sizes: FloatArray, block: FloatArray, base: FloatArray) -> FloatArray:
     return np.asarray(block / sizes - base @ coefficients)
 
 
@@ -221,6 +218,11 @@ def _row_ranges(n: int) -> list[tuple[int, int]]:
     return Run(0, 1).ranges(n, n if n < 2 * BLOCK_ROWS_PER_TASK else BLOCK_ROWS_PER_TASK)
 
 
+def lengths(block: FloatArray, run: Run) -> FloatArray:
+    """Return the lengths of the columns."""
+    return np.sqrt(reduce(np.add, by_rows(lambda part: np.square(part).sum(axis=0), run, block)))
+
+
 def subtract_combination(block: FloatArray, base: FloatArray, coefficients: FloatArray, run: Run) -> FloatArray:
     """Subtract a combination of the base from the block, in place; return the squared lengths of its columns."""
 
@@ -240,7 +242,7 @@ def subtract_projection(block: FloatArray, base: FloatArray, run: Run) -> None:
 def thin_q(
     block: FloatArray, run: Run, base: FloatArray, change: Callable[[FloatArray, FloatArray], FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Q of the QR factorization of a block that ``change(part, base)`` changes, and base' Q.
+    """Return Q of the QR factorization of ``change(block, base)``, row by row, and base' Q.
 
     Q is that of each range of rows, times its part of Q of the stacked factors R.
     """
@@ -255,10 +257,8 @@ def thin_q(
         np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
         return np.asarray(base[lo:hi].T @ result[lo:hi])
 
-    ranges = _row_ranges(len(block))
-    return result, reduce(
-        np.add, run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
-    )
+    tasks = [(number, *rows) for number, rows in enumerate(_row_ranges(len(block)))]
+    return result, reduce(np.add, run.map(work, tasks, blas=True))
 
 
 # Davidson with a polynomial of the matrix as the inverse, for matrices that cannot be factored.

@@ -136,12 +136,13 @@ def sum_outer(
     from manifoldry._numerics.kernels.assembly import sum_rows
 
     ends, origins = (_ends([array.shape for array in arrays]) for arrays in zip(*parts, strict=True))
-    members = joined([members.ravel() for members, _ in parts], run, np.int32)
-    values = joined([F.ravel() for _, F in parts], run)
+    members, values = joined(
+        ([array.ravel() for array in arrays] for arrays in zip(*parts, strict=True)), run, np.int32
+    )
     start, block, place = reversed_lists(ends, members, n_points, run)
     state = (ends, members, origins, values, start, block, place, complement)
     sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_SHARED_ROWS)])
-    counts, indices, data = (joined(arrays, run) for arrays in zip(*sums, strict=True))
+    counts, indices, data = joined(zip(*sums, strict=True), run)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)  # scipy would copy the indices into the wider type of the two

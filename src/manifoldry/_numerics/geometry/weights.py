@@ -174,8 +174,8 @@ def misfit_map(W: csr_array, run: Run) -> csr_array:
 
     parts = run.map(rows, run.shares(n, MIN_SHARED_ROWS))
     ends = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]), dtype=W.indptr.dtype)
-    entries = (joined([part.data for part in parts], run), joined([part.indices for part in parts], run), ends)
-    return csr_array(entries, shape=W.shape)
+    data, indices = joined(zip(*((part.data, part.indices) for part in parts), strict=True), run)
+    return csr_array((data, indices, ends), shape=W.shape)
 
 
 def alignment(W: csr_array, run: Run) -> csr_array:

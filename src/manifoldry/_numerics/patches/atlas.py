@@ -93,10 +93,10 @@ class Atlas:
     @cached_property
     def distortion(self) -> float:
         """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
-        finite = self.distortions[np.isfinite(self.distortions)]
+        finite = _chosen(self.distortions, np.isfinite(self.distortions))
         if not len(finite):
             return 0.0
-        intact = finite[finite < 1]
+        intact = _chosen(finite, finite < 1)
         torn = max(0.0, 1 - len(intact) / len(finite) - IGNORED_TORN_SHARE)
         return float(np.sqrt((np.square(intact).mean() if len(intact) else 0.0) + torn))
 
@@ -114,6 +114,10 @@ class Atlas:
         distortions, ratios = self.distortions[intact], edge_ratios(graph, Y, run, once=True)[intact]
         limit = max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
         return bool((np.abs(ratios / (1 + distortions) - 1) <= limit).mean() >= INCONSISTENT_QUANTILE)
+
+
+def _chosen(values: FloatArray, mask: Array) -> FloatArray:
+    return values if mask.all() else values[mask]
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Membership:
         points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
-    @property
+    @cached_property
     def starts(self) -> IntArray:
         """Where the entries of each point begin, and the number of all, shape (n + 1,)."""
         return np.concatenate([[0], np.cumsum(np.bincount(self.points, minlength=self.n_points))])
@@ -297,9 +297,9 @@ class CellSearch:
                 centers, labels = _without_empty(centers, labels)
                 divided = (parts, owners) if len(centers) == n_before else None
                 return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers), self.run, divided))
-            new_labels = np.cumsum(large) - 1
-            mask = large[parts]
-            centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), self.volume[mask])
+            count = int(large.sum())
+            groups = np.where(large, np.cumsum(large) - 1, count)[parts]
+            centers = _group_means(X, groups, count, self.volume)
         return cells_around(X, graph, centers, self.run)
 
     def _centers(self, n_cells: int) -> FloatArray:
@@ -392,9 +392,12 @@ def _swept_kmeans(search: CellSearch, n_cells: int, rng: np.random.Generator) ->
 
 
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
-    # One entry per column, in the order of the rows: nothing to sort.
-    sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups, len(X))) @ X
-    return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
+    """Return the weighted means of the groups below ``n_groups``; the points of group ``n_groups`` are left out."""
+    if X.shape[1] <= MAX_STEP_COLUMNS:
+        sums = np.stack([np.bincount(groups, weights * column, n_groups + 1) for column in X.T], axis=1)
+    else:  # one entry per column, in the order of the rows: nothing to sort
+        sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups + 1, len(X))) @ X
+    return np.asarray(sums[:n_groups] / np.bincount(groups, weights, n_groups + 1)[:n_groups, None], dtype=float)
 
 
 def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:

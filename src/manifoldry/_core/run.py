@@ -214,10 +214,10 @@ class Run:
         helpers: list[Future[None]] = []
         others = iter(range(min(self.n_jobs, len(tasks)) - 1))
 
-        def drain(report: bool = False) -> None:
+        def drain(same: Callable[..., None], report: bool = False) -> None:  # a reference to itself would keep results
             nonlocal reported
             for _ in islice(others, N_CALLED if queue.qsize() else 0):
-                helpers.append(_pool().submit(drain))
+                helpers.append(_pool().submit(same, same))
             with one_blas_thread() if blas else nullcontext():
                 while not (stoppable and self.stopped):
                     try:
@@ -230,7 +230,7 @@ class Run:
                         self._task_done(len(tasks) - queue.qsize(), len(tasks), stoppable, began)
 
         try:
-            drain(report=True)
+            drain(drain, report=True)
         finally:
             _clear(queue)  # only after an error here: the helpers must not start further tasks
             # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.

@@ -148,12 +148,11 @@ class VoronoiCover:
         reach = np.where(padding, -np.inf, self.reach[self.neighbors])
         return self.centers, self.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, self.even
 
-    def sample_members(self, X: FloatArray, run: Run) -> Membership:
-        """Return the patches of the rows of a large sample, by compiled loops."""
+    def sample_members(self, X: FloatArray, labels: IntArray, run: Run) -> Membership:
+        """Return the patches of the rows of a large sample, given their cells, by compiled loops."""
         from manifoldry._numerics.kernels.patch_rows import join_entries, list_patches
 
         n, tables, tasks = len(X), self.tables, run.shares(len(X), MIN_SWEPT_ROWS)
-        labels = nearest_center(X, self.centers, run, compiled=True)
         listed = np.empty((n, self.neighbors.shape[1] + 1), dtype=np.int64)
         counts, weights = np.empty(n, dtype=np.int64), np.empty(listed.shape)
         run.map(lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, listed, weights), tasks)
@@ -425,10 +424,10 @@ def cell_borders(
         across = np.flatnonzero((a != b) & (a >= 0) & (b >= 0))
         return np.unique(a[across] * n_cells + b[across])
 
-    keys = np.concatenate(run.map(crossing, run.shares(len(ends), MIN_SWEPT_ROWS)))
-    a, b = keys // n_cells, keys % n_cells
-    adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
-    return padded_lists(adjacency)
+    found = np.concatenate(run.map(crossing, run.shares(len(ends), MIN_SWEPT_ROWS)))
+    keys = np.unique(np.r_[found, found % n_cells * n_cells + found // n_cells])
+    starts = np.searchsorted(keys, n_cells * np.arange(n_cells + 1))
+    return padded_lists(sp.csr_array((np.ones(len(keys)), keys % n_cells, starts), shape=(n_cells, n_cells)))
 
 
 def padded_lists(adjacency: sp.csr_array) -> IntArray:

@@ -212,7 +212,7 @@ def test_compiled_tangents_are_those_of_numpy(kind, dtype, monkeypatch):
     members = np.column_stack([np.arange(60), *((np.arange(60) + step) % 60 for step in range(1, 7))])
     sample = sample_of(X, 6)
     slow = tangent._local_scores(sample, Stack(np.arange(60), members), 3)
-    monkeypatch.setattr(tangent, "MIN_COMPILED_POINTS", 0)
+    monkeypatch.setattr(neighborhoods, "MIN_COMPILED_POINTS", 0)
     fast = tangent._local_scores(sample, Stack(np.arange(60), members), 3)
     # Eigenvalues are rounded relative to the largest; a direction with gap g to others by that over g.
     largest = np.maximum(slow[0][:, :1], np.finfo(float).tiny)
@@ -224,3 +224,21 @@ def test_compiled_tangents_are_those_of_numpy(kind, dtype, monkeypatch):
         one, other = (scores[clear, :, :r] for _, scores in (fast, slow))
         products = [Z @ Z.swapaxes(1, 2) / largest[clear, None] for Z in (one, other)]
         np.testing.assert_allclose(*products, rtol=0, atol=1e-14 / 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("reg", [1e-3, 1e-9])
+def test_compiled_weights_are_those_of_numpy(reg, dtype, monkeypatch):
+    X = points(60, 3).astype(dtype)
+    X[:8] = X[0]  # duplicates, whose weights are equal
+    sample = sample_of(X, 7)
+    slow = reconstruction(sample, reg, Run(0))
+    monkeypatch.setattr(neighborhoods, "MIN_COMPILED_POINTS", 0)
+    fast = [reconstruction(sample, reg, Run(0, threads)) for threads in (1, 2, 3, 7, 16)]
+    # The system has trace 1 and eigenvalues from reg on, so its solution is rounded by EPS / reg; all weights are
+    # divided by their sum, and are at most some units.
+    tol = 100 * np.finfo(float).eps / reg
+    np.testing.assert_allclose(fast[0].data, slow.data, rtol=tol, atol=tol)
+    np.testing.assert_allclose(fast[0].sum(axis=1), 1, atol=1e-14)
+    for other in fast[1:]:
+        np.testing.assert_array_equal(other.data, fast[0].data)

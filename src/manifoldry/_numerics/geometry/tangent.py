@@ -6,26 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, issparse
+from scipy.sparse import coo_array, csr_array
 
 from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
 from manifoldry._numerics.geometry.neighborhoods import (
-    MIN_COMPILED_POINTS,
     Stack,
     gather,
     local_grams,
     row_width,
     stacks,
     sum_outer,
+    use_loops,
 )
 from manifoldry._numerics.geometry.principal import gram_scores, principal_scores
 from manifoldry.graph._sample import NeighborhoodData
 
 TANGENT_RANK_TOL = 1e-9  # Local variances below this share of the largest are rounding
-MAX_TURNED_COLUMNS = 8  # columns up to which compiled loops find the principal coordinates of many neighborhoods
 DEPENDENCE_TOL = 1e-7
 """Norm of a normalized product of coordinates, orthogonal to those before it, below which it is dependent."""
 MAX_SCALE_MISFIT = 0.5
@@ -69,7 +68,7 @@ def _local_scores(sample: NeighborhoodData, stack: Stack, d: int) -> tuple[Float
     X, (m, s) = sample.X, stack.members.shape
     if sample.pairwise:
         values, scores = gram_scores(local_grams(sample, stack, about_center=False), d)
-    elif sample.n_points >= MIN_COMPILED_POINTS and not issparse(X) and X.shape[1] <= min(s, MAX_TURNED_COLUMNS):
+    elif use_loops(sample) and X.shape[1] <= s:
         from manifoldry._numerics.kernels.assembly import local_scores
 
         values, scores = np.empty((m, X.shape[1])), np.empty((m, s, min(d, X.shape[1])))

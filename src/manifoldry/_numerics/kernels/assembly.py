@@ -1,4 +1,4 @@
-"""Compiled local geometry: principal coordinates of neighborhoods, and sums of small matrices into a sparse one.
+"""Compiled local geometry: principal coordinates and weights of neighborhoods, and sparse sums of small matrices.
 
 Of a sum every row gathers its entries from the blocks that list it.
 """
@@ -9,6 +9,7 @@ import numpy as np
 
 from manifoldry._core.kernel import kernel, part
 
+EPS = float(np.finfo(float).eps)
 MAX_SWEEPS, ROTATED = 30, 1e-16  # of Jacobi's method, and the cosine of two columns from which they are turned
 MAX_INSERTION_SORT = 64  # entries up to which inserting them one by one is the fastest sort
 
@@ -112,7 +113,7 @@ def _diagonalize(A, V):  # type: ignore[no-untyped-def]
 def local_scores(members, X, values, scores):  # type: ignore[no-untyped-def]
     """Write the eigenvalues (m, D), descending, and the first principal coordinates (m, s, d) of neighborhoods.
 
-    ``members`` (m, s) are the rows of X, centers first. LAPACK would wait for locks of its memory in many threads.
+    ``members`` (m, s) are the rows of X, centers first.
     """
     s, D, d = members.shape[1], X.shape[1], scores.shape[2]
     rows, scatter, V, left = np.empty((s, D)), np.empty((D, D)), np.empty((D, D)), np.empty(D)
@@ -142,3 +143,38 @@ def local_scores(members, X, values, scores):  # type: ignore[no-untyped-def]
                     for k in range(D):
                         total += rows[j, k] * V[k, largest]
                     scores[i, j, r] = total
+
+
+@kernel(
+    [f"void(int64[::1], int64[:, ::1], {real}[:, ::1], float64, float64[:, ::1])" for real in ("float64", "float32")]
+)
+def local_weights(centers, members, X, reg, weights):  # type: ignore[no-untyped-def]
+    """Write the weights (m, s), of sum 1, that reconstruct the rows ``centers`` of X best from those of the members.
+
+    They solve (C + a I) w = 1 for the inner products C about the center, by C + a I = L D L' with L in ``C``.
+    """
+    s, D = members.shape[1], X.shape[1]
+    rows, C = np.empty((s, D)), np.empty((s, s))
+    for i in range(len(members)):
+        trace, w = 0.0, weights[i]
+        for j in range(s):
+            for k in range(D):
+                rows[j, k] = np.float64(X[members[i, j], k]) - X[centers[i], k]
+                trace += rows[j, k] * rows[j, k]
+        w[:] = 1.0
+        if trace > 0:
+            for j in range(s):
+                for c in range(j + 1):
+                    total = max(reg, s * EPS) if c == j else 0.0
+                    for k in range(D):
+                        total += rows[j, k] * rows[c, k] / trace
+                    for k in range(c):
+                        total -= C[j, k] * C[c, k] * C[k, k]
+                    C[j, c] = total if c == j else total / C[c, c]
+                for k in range(j):
+                    w[j] -= C[j, k] * w[k]
+            for j in range(s - 1, -1, -1):
+                w[j] /= C[j, j]
+                for k in range(j + 1, s):
+                    w[j] -= C[k, j] * w[k]
+        w /= w.sum()

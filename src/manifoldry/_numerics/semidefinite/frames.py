@@ -161,15 +161,6 @@ def _frame_tangents(frames: FloatArray) -> FloatArray:
     return np.stack(tangents, axis=2) if tangents else np.zeros((c, r * p, 0))
 
 
-def for_columns(matrix: sp.csr_array, p: int) -> sp.csr_array:
-    """Return the map of V taken row by row, with p columns: the Kronecker product of the matrix with an identity."""
-    counts, column = np.repeat(np.diff(matrix.indptr), p), np.tile(np.arange(p), matrix.shape[0])
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.arange(ends[-1]) + np.repeat(np.repeat(matrix.indptr[:-1], p) - ends[:-1], counts)
-    indices = p * matrix.indices[entries] + np.repeat(column, counts)
-    return sp.csr_array((matrix.data[entries], indices, ends), shape=(p * matrix.shape[0], p * matrix.shape[1]))
-
-
 def reduced_outer_products(
     differences: sp.csr_array, ends: FloatArray, weights: FloatArray, basis: sp.csr_array
 ) -> sp.csc_array:

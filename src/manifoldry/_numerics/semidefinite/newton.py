@@ -17,7 +17,6 @@ from manifoldry._numerics.semidefinite.frames import (
     Barrier,
     FrameLayout,
     Misfit,
-    for_columns,
     reduced_outer_products,
     tangent_basis,
     tangent_dimensions,
@@ -169,7 +168,7 @@ class LagrangianProblem:
         if self._preconditioner is None:
 
             def hessian(basis: sp.csr_array) -> sp.csc_array:
-                form = for_columns(sp.csr_array(matrix - layout.multipliers(V, gradient)), V.shape[1])
+                form = sp.kron(matrix - layout.multipliers(V, gradient), sp.eye_array(V.shape[1]), format="csr")
                 form = sp.csc_array(basis.T @ (form @ basis))
                 return form if penalty is None else sp.csc_array(form + reduced_outer_products(*penalty, basis))
 

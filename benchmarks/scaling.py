@@ -5,9 +5,9 @@
 After a first fit, with one thread, the CPU seconds inside `Run.map`, `Run.team` and the searches of scipy and
 scikit-learn that take ``n_jobs`` are those that more threads would share; the others are serial. A parallel call is
 also made empty, with 1, 2 and 16 threads. On c cores a fit is predicted to take ``serial + parallel / c + calls *
-cost(c)``. That all threads have equal work is assumed, and that memory is no limit. Every fit is repeated on fewer rows
-with 1, 2, 3, 7 and 16 threads, whose results must be identical. ``--quick`` takes a tenth of the rows. Stores both
-tables.
+cost(c)``. That all threads have equal work is assumed, and that memory is no limit; an empty call ends before all
+threads are called, as one of short tasks does. Every fit is repeated on fewer rows with 1, 2, 3, 7 and 16 threads,
+whose results must be identical. ``--quick`` takes a tenth of the rows. Stores both tables.
 """
 
 from __future__ import annotations

@@ -29,6 +29,13 @@ def test_two_jobs_work_at_the_same_time():
     assert len(set(threads)) == 2
 
 
+@pytest.mark.parametrize("n_jobs", [5, 6, 16])
+def test_threads_that_call_others_call_all(n_jobs):
+    meeting = threading.Barrier(n_jobs)
+    threads = Run(0, n_jobs).map(lambda: (meeting.wait(DEADLINE), threading.get_ident())[1], [()] * n_jobs)
+    assert len(set(threads)) == n_jobs
+
+
 def test_one_job_stays_in_the_calling_thread():
     assert set(Run(0, 1).map(lambda _: threading.get_ident(), [(i,) for i in range(9)])) == {threading.get_ident()}
 

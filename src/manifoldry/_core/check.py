@@ -434,14 +434,12 @@ def weights(W: Array, n_points: int) -> None:
 MAX_MATRIX_NORM = 1e140  # maximum norm of a matrix: its square stays in the range of double precision
 
 
-def symmetric_form(form: Array, image: Array, norm: float, eps: float) -> None:
-    """Check that a form V'HV, computed from the image HV, is finite, symmetric and in range."""
+def symmetric_form(form: Array, scale: float, eps: float) -> None:
+    """Check that a form V'HV of images HV of this scale is finite, symmetric and in range."""
     if not np.isfinite(form).all():
         raise np.linalg.LinAlgError(
             "A product with A gave NaN or infinite numbers; check A and the data it was computed from."
         )
-    largest = max(float(image.max(initial=0.0)), -float(image.min(initial=0.0)))
-    scale = max(norm, largest * len(image) ** 0.5)
     if scale > 0 and not 1 / MAX_MATRIX_NORM < scale < MAX_MATRIX_NORM:
         raise ValueError(f"A has a norm of about {scale:.0e}, whose square is out of range; multiply A by a constant.")
     skew = float(np.abs(form - form.T).max(initial=0.0))

@@ -19,6 +19,8 @@ MAX_INDEX = np.iinfo(np.int32).max
 def with_int32_indices(matrix: Any) -> csr_array:
     """Return a sparse matrix in CSR format with 32-bit indices; the values are shared."""
     rows = csr_array(matrix)
+    if rows.indices.dtype == rows.indptr.dtype == np.int32:
+        return rows
     if max(rows.nnz, *rows.shape) > MAX_INDEX:
         raise ValueError(
             f"The graph has {rows.shape[0]:,} points and {rows.nnz:,} edges; at most {MAX_INDEX:,} of each are "

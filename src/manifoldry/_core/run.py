@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 1.0  # minimum time between two lines of verbose about the same stage
 MAX_SECONDS = 1800.0
 """Predicted seconds of one core from which a fit is started only if a callback can end it or ``verbose`` shows it."""
+N_CALLED = 4  # threads that each thread of a map calls: the caller soon works itself, and short tasks call few
 T = TypeVar("T")
 
 
@@ -76,9 +78,7 @@ class Run:
         self.callback = callback
         self.seconds: dict[str, float] = {}
         self.memory: dict[str, int] = {}
-        self.stopped = False
-        self.interrupted = False
-        self._stoppable = False
+        self.stopped = self.interrupted = self._stoppable = False
         self._entropy = _entropy(seed)
         self._began = self._spoke = self._stage_began = time.perf_counter()
         self._stage = ""
@@ -207,14 +207,17 @@ class Run:
             with one_blas_thread() if blas else nullcontext():
                 return [work(*tasks[0])]
         results: list[Any] = [None] * len(tasks)
-        began = time.perf_counter()
-        reported = False
+        began, reported = time.perf_counter(), False
         queue: SimpleQueue[int] = SimpleQueue()
         for i in range(len(tasks)):
             queue.put(i)
+        helpers: list[Future[None]] = []
+        others = iter(range(min(self.n_jobs, len(tasks)) - 1))
 
-        def drain(report: bool = False) -> None:
+        def drain(same: Callable[..., None], report: bool = False) -> None:  # a reference to itself would keep results
             nonlocal reported
+            for _ in islice(others, N_CALLED if queue.qsize() else 0):
+                helpers.append(_pool().submit(same, same))
             with one_blas_thread() if blas else nullcontext():
                 while not (stoppable and self.stopped):
                     try:
@@ -226,16 +229,14 @@ class Run:
                         reported = True
                         self._task_done(len(tasks) - queue.qsize(), len(tasks), stoppable, began)
 
-        helpers: list[Future[None]] = [_pool().submit(drain) for _ in range(min(self.n_jobs, len(tasks)) - 1)]
         try:
-            drain(report=True)
+            drain(drain, report=True)
         finally:
             _clear(queue)  # only after an error here: the helpers must not start further tasks
             # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
             errors = [helper.exception() for helper in helpers if not helper.cancel()]
-        for error in errors:
-            if error is not None:
-                raise error
+        for error in filter(None, errors):
+            raise error
         if stoppable and tasks and not reported and not self.stopped:  # the helpers were faster than the calling thread
             self.step(len(tasks), len(tasks))
         return results

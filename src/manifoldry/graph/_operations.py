@@ -52,7 +52,7 @@ def symmetrize(graph: NeighborGraph, rule: str = "or", run: Run | None = None) -
         return np.diff(both.indptr), both.indices, np.where(both.data <= tiny, 0.0, both.data)
 
     parts = run.map(merged, run.shares(graph.n_points, MIN_MERGED_ROWS) or [(0, 0)])
-    counts, indices, lengths = (joined(arrays, run) for arrays in zip(*parts, strict=True))
+    counts, indices, lengths = joined(zip(*parts, strict=True), run)
     indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     return NeighborGraph.checked(indptr, indices, lengths, symmetric=True)
 
@@ -134,7 +134,7 @@ def edge_ratios(graph: NeighborGraph, Y: FloatArray, run: Run | None = None, *, 
         return ratios[apart & (rows < indices)] if once else ratios
 
     run = run or Run(0, 1)
-    return joined(run.map(of_rows, run.shares(graph.n_points, MIN_MERGED_ROWS)), run)
+    return joined([run.map(of_rows, run.shares(graph.n_points, MIN_MERGED_ROWS))], run)[0]
 
 
 def closed_groups(graph: NeighborGraph, run: Run) -> int:

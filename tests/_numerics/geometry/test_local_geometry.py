@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from helpers import sample_of
 from manifoldry._core.run import Run
 from manifoldry._core.values import NeighborGraph
-from manifoldry._numerics.geometry import neighborhoods
+from manifoldry._numerics.geometry import neighborhoods, tangent
 from manifoldry._numerics.geometry.neighborhoods import (
     MIN_SHARED_ROWS,
     Stack,
@@ -202,3 +202,43 @@ def test_no_rows_of_a_sparse_matrix_keep_their_columns():
     sparse = csr_array(np.eye(4))
     assert gather(sparse, np.zeros((0, 3), dtype=int)).shape == (0, 3, 4)
     np.testing.assert_array_equal(gather(sparse, np.array([[2, 0]])), [[[0, 0, 1, 0], [1, 0, 0, 0]]])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["solid", "flat", "line", "duplicates"])
+def test_compiled_tangents_are_those_of_numpy(kind, dtype, monkeypatch):
+    rng, rank = np.random.default_rng(5), {"solid": 4, "flat": 2, "line": 1, "duplicates": 0}[kind]
+    X = (1e3 + rng.normal(size=(60, rank)) @ rng.normal(size=(rank, 4)) * [[1, 1, 1e-2, 1e-2]]).astype(dtype)
+    members = np.column_stack([np.arange(60), *((np.arange(60) + step) % 60 for step in range(1, 7))])
+    sample = sample_of(X, 6)
+    slow = tangent._local_scores(sample, Stack(np.arange(60), members), 3)
+    monkeypatch.setattr(neighborhoods, "MIN_COMPILED_POINTS", 0)
+    fast = tangent._local_scores(sample, Stack(np.arange(60), members), 3)
+    # Eigenvalues are rounded relative to the largest; a direction with gap g to others by that over g.
+    largest = np.maximum(slow[0][:, :1], np.finfo(float).tiny)
+    np.testing.assert_allclose(fast[0] / largest, slow[0] / largest, rtol=0, atol=1e-14)
+    assert (np.diff(fast[0], axis=1) <= 0).all()
+    for r in range(1, 4):
+        gap = (slow[0][:, r - 1] - slow[0][:, r]) / largest[:, 0]
+        clear = gap > 1e-3
+        one, other = (scores[clear, :, :r] for _, scores in (fast, slow))
+        products = [Z @ Z.swapaxes(1, 2) / largest[clear, None] for Z in (one, other)]
+        np.testing.assert_allclose(*products, rtol=0, atol=1e-14 / 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("reg", [1e-3, 1e-9])
+def test_compiled_weights_are_those_of_numpy(reg, dtype, monkeypatch):
+    X = points(60, 3).astype(dtype)
+    X[:8] = X[0]  # duplicates, whose weights are equal
+    sample = sample_of(X, 7)
+    slow = reconstruction(sample, reg, Run(0))
+    monkeypatch.setattr(neighborhoods, "MIN_COMPILED_POINTS", 0)
+    fast = [reconstruction(sample, reg, Run(0, threads)) for threads in (1, 2, 3, 7, 16)]
+    # The system has trace 1 and eigenvalues from reg on, so its solution is rounded by EPS / reg; all weights are
+    # divided by their sum, and are at most some units.
+    tol = 100 * np.finfo(float).eps / reg
+    np.testing.assert_allclose(fast[0].data, slow.data, rtol=tol, atol=tol)
+    np.testing.assert_allclose(fast[0].sum(axis=1), 1, atol=1e-14)
+    for other in fast[1:]:
+        np.testing.assert_array_equal(other.data, fast[0].data)

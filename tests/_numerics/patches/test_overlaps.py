@@ -146,9 +146,9 @@ def test_thin_overlaps_hold_what_no_firm_one_does():
     sizes = np.array([2, 2])
     thin = two_patches(strip, turn)
     assert not thin.well_conditioned(sizes).any()
-    assert thin.active(sizes).all()
+    assert thin.active(sizes)[0].all()
     hinge = two_patches(strip * [1.0, 0.1], turn)  # tightness 1e-6: a line, as far as charts can tell
-    assert not hinge.active(sizes).any()
+    assert not hinge.active(sizes)[0].any()
     # Three patches in a row are held by two firm overlaps; a thin one between the ends adds nothing.
     shared = [rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), strip]
     pairs = [(0, 1), (1, 2), (0, 2)]
@@ -157,8 +157,8 @@ def test_thin_overlaps_hold_what_no_firm_one_does():
     members = Membership(np.repeat(np.arange(n), 2), patches, np.ones(2 * n), n)
     all_three = find_overlaps(members, np.repeat(np.concatenate(shared), 2, axis=0), 3)
     assert list(zip(all_three.first, all_three.second, strict=True)) == [(0, 1), (0, 2), (1, 2)]
-    assert all_three.active(np.array([2, 2, 2])).tolist() == [True, False, True]
-    assert all_three[np.array([True, True, False])].active(np.array([2, 2, 2])).all()
+    assert all_three.active(np.array([2, 2, 2]))[0].tolist() == [True, False, True]
+    assert all_three[np.array([True, True, False])].active(np.array([2, 2, 2]))[0].all()
 
 
 def test_components_follow_shared_points():

@@ -138,7 +138,7 @@ def test_lists_charts_edges_and_images_are_those_of_numpy(columns, width, even, 
     X = np.pad(X, ((0, 0), (0, columns - X.shape[1]))) + 1e-3 * rng.normal(size=(700, columns))
     graph, run = knn_graph(X, 8), Run(0, 2)
     atlas = voronoi_atlas(X, graph, 12, ChartOptions(width, kind, None, 0.3, even), Run(0, 1))
-    members = atlas.cover.sample_members(X, run)
+    members = atlas.cover.sample_members(X, nearest_center(X, atlas.cover.centers, run), run)
     for name in ("points", "patches"):
         np.testing.assert_array_equal(getattr(members, name), getattr(atlas.members, name))
     # A weight is a polynomial of sums of few products, divided by a reach of about their size.

@@ -94,7 +94,7 @@ def _small_spectrum(A: Array, k: int, order: str, run: Run) -> Spectrum | None:
     with run.stage("eigenproblem"), one_blas_thread():
         run.step(0, k)
         matrix, n = np.asarray(A, dtype=np.float64), len(A)
-        check.symmetric_form(matrix, matrix, 0.0, float(np.finfo(A.dtype).eps))
+        check.symmetric_form(matrix, float(np.abs(matrix).max()) * n**0.5, float(np.finfo(A.dtype).eps))
         matrix = (matrix + matrix.T) / 2
         # LAPACK guards its pivots by absolute numbers, so the norm is scaled to about 1, exactly, by a power of two.
         norm = float(np.linalg.norm(matrix))

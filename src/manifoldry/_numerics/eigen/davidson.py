@@ -100,13 +100,12 @@ class Basis:
         """Append the part of a block that is orthogonal to the basis and to the known vectors."""
         run = self.pencil.run
         new = orthonormal(block, run, self._spanned[:, : self._n_known + self.size])
-        image = self.pencil.apply(new)
-        corner = inner(new, image, run)
-        check.symmetric_form(corner, image, self.norm, self.pencil.eps)
-        side = inner(self.vectors, image, run) if self.size else np.empty((0, new.shape[1]))
+        image, end = self.pencil.apply(new), self.size + new.shape[1]
+        places = self._v[:, self.size : end], self._hv[:, self.size : end]
+        corners, sides, sizes = zip(*by_rows(_kept, run, self.vectors, new, image, *places), strict=True)
+        corner, side = reduce(np.add, corners), reduce(np.add, sides)
+        check.symmetric_form(corner, max(self.norm, max(sizes) * len(image) ** 0.5), self.pencil.eps)
         self._projection = np.block([[self._projection, side], [side.T, (corner + corner.T) / 2]])
-        end = self.size + new.shape[1]
-        by_rows(_copy_both, run, self._v[:, self.size : end], new, self._hv[:, self.size : end], image)
         self.size = end
 
     def ritz(self, width: int) -> tuple[Ritz, FloatArray]:
@@ -117,13 +116,14 @@ class Basis:
         known, run = self.pencil.known, self.pencil.run
         vectors, defects = np.empty((2, self.pencil.n, len(values)))
 
-        def defect(own: FloatArray, image: FloatArray, vector: FloatArray, result: FloatArray) -> None:
+        def defect(own: Any, image: Any, vector: FloatArray, result: FloatArray, fixed: FloatArray) -> FloatArray:
             np.matmul(own, Y, out=vector)
             np.subtract(image @ Y, vector * values, out=result)
+            return fixed.T @ result
 
-        by_rows(defect, run, self.vectors, self.images, vectors, defects)
-        subtract_projection(defects, known, run)
-        return Ritz(values, vectors, lengths(defects, run), self.norm), defects
+        coefficients = reduce(np.add, by_rows(defect, run, self.vectors, self.images, vectors, defects, known))
+        squares = subtract_combination(defects, known, coefficients, run)
+        return Ritz(values, vectors, np.sqrt(squares), self.norm), defects
 
     def condense(self, keep: int) -> None:
         """Restart with the lowest ``keep`` Ritz vectors."""
@@ -173,18 +173,21 @@ def orthonormal(block: FloatArray, run: Run, base: FloatArray) -> FloatArray:
     """Return orthonormal columns that span the part of ``block`` orthogonal to the base, dependent ones at random."""
     for _ in range(3):
         sums = reduce(np.add, by_rows(_products_and_squares, run, base, block))
-        sizes, scaled = np.sqrt(np.where(sums[-1] > 0, sums[-1], 1.0)), np.empty(block.shape)
-        subtract = partial(_scaled_rest, coefficients=sums[:-1] / sizes, sizes=sizes)
-        by_rows(subtract, run, scaled, block, base)
-        block = thin_q(scaled, run)
-        if np.abs(inner(base, block, run)).max(initial=0.0) < 1e-14:
+        sizes = np.sqrt(np.where(sums[-1] > 0, sums[-1], 1.0))
+        block, products = thin_q(block, run, base, partial(_rest, sums[:-1] / sizes, sizes))
+        if np.abs(products).max(initial=0.0) < 1e-14:
             break
     return block
 
 
-def _copy_both(target: FloatArray, source: FloatArray, other_target: FloatArray, other_source: FloatArray) -> None:
-    np.copyto(target, source)
-    np.copyto(other_target, other_source)
+def _kept(
+    base: FloatArray, new: FloatArray, image: FloatArray, place: FloatArray, image_place: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Keep columns and their images; return their products new' image and base' image, and the largest image."""
+    np.copyto(place, new)
+    np.copyto(image_place, image)
+    largest = max(float(image.max(initial=0.0)), -float(image.min(initial=0.0)))
+    return new.T @ image, base.T @ image, largest
 
 
 def _products_and_squares(base: FloatArray, block: FloatArray) -> FloatArray:
@@ -192,11 +195,8 @@ def _products_and_squares(base: FloatArray, block: FloatArray) -> FloatArray:
     return np.concatenate([base.T @ block, np.square(block).sum(axis=0, keepdims=True)])
 
 
-def _scaled_rest(
-    out: FloatArray, block: FloatArray, base: FloatArray, coefficients: FloatArray, sizes: FloatArray
-) -> None:
-    """Write the block with scaled columns minus a combination of the base."""
-    np.subtract(block / sizes, base @ coefficients, out=out)
+def _rest(coefficients: FloatArray, sizes: FloatArray, block: FloatArray, base: FloatArray) -> FloatArray:
+    return np.asarray(block / sizes - base @ coefficients)
 
 
 # Threads share the rows of tall blocks; sums over rows are those of fixed ranges, added in order.
@@ -218,37 +218,47 @@ def _row_ranges(n: int) -> list[tuple[int, int]]:
     return Run(0, 1).ranges(n, n if n < 2 * BLOCK_ROWS_PER_TASK else BLOCK_ROWS_PER_TASK)
 
 
-def inner(one: FloatArray, other: FloatArray, run: Run) -> FloatArray:
-    """Return one' other."""
-    return reduce(np.add, by_rows(lambda a, b: a.T @ b, run, one, other))
-
-
 def lengths(block: FloatArray, run: Run) -> FloatArray:
     """Return the lengths of the columns."""
     return np.sqrt(reduce(np.add, by_rows(lambda part: np.square(part).sum(axis=0), run, block)))
 
 
+def subtract_combination(block: FloatArray, base: FloatArray, coefficients: FloatArray, run: Run) -> FloatArray:
+    """Subtract a combination of the base from the block, in place; return the squared lengths of its columns."""
+
+    def work(part: FloatArray, own: FloatArray) -> FloatArray:
+        np.subtract(part, own @ coefficients, out=part)
+        return np.asarray(np.square(part).sum(axis=0))
+
+    return reduce(np.add, by_rows(work, run, block, base))
+
+
 def subtract_projection(block: FloatArray, base: FloatArray, run: Run) -> None:
     """Make the block orthogonal to an orthonormal base, in place."""
-    coefficients = inner(base, block, run)
-    by_rows(lambda part, own: np.subtract(part, own @ coefficients, out=part), run, block, base)
+    products = by_rows(lambda part, own: own.T @ part, run, block, base)
+    subtract_combination(block, base, reduce(np.add, products), run)
 
 
-def thin_q(block: FloatArray, run: Run) -> FloatArray:
-    """Return Q of the QR factorization: that of each range of rows, times its part of Q of the stacked factors R."""
-    parts = by_rows(np.linalg.qr, run, block)
+def thin_q(
+    block: FloatArray, run: Run, base: FloatArray, change: Callable[[FloatArray, FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return Q of the QR factorization of ``change(block, base)``, row by row, and base' Q.
+
+    Q is that of each range of rows, times its part of Q of the stacked factors R.
+    """
+    parts = by_rows(lambda part, own: np.linalg.qr(change(part, own)), run, block, base)
     if len(parts) == 1:
-        return parts[0][0]
+        return parts[0][0], base.T @ parts[0][0]
     ends = np.cumsum([0, *(len(R) for _, R in parts)])
     stacked = np.linalg.qr(np.concatenate([R for _, R in parts]))[0]
     result = np.empty(block.shape)
 
-    def work(number: int, lo: int, hi: int) -> None:
+    def work(number: int, lo: int, hi: int) -> FloatArray:
         np.matmul(parts[number][0], stacked[ends[number] : ends[number + 1]], out=result[lo:hi])
+        return np.asarray(base[lo:hi].T @ result[lo:hi])
 
-    ranges = _row_ranges(len(block))
-    run.map(work, [(number, *rows) for number, rows in enumerate(ranges)], blas=True)
-    return result
+    tasks = [(number, *rows) for number, rows in enumerate(_row_ranges(len(block)))]
+    return result, reduce(np.add, run.map(work, tasks, blas=True))
 
 
 # Davidson with a polynomial of the matrix as the inverse, for matrices that cannot be factored.

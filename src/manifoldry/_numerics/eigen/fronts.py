@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -260,23 +261,27 @@ class Factor:
         from manifoldry._numerics.eigen.kernels.fronts import BLAS, solve_backward, solve_forward
 
         fronts, state = self.fronts, (BLAS, *self.tree, self.L)
-        n_columns, rows = B.shape[1], self.run.shares(len(B), MIN_RENUMBERED_ROWS)
-        X, result = np.empty((n_columns, len(B))), np.empty(B.shape)
+        X, result = np.empty((B.shape[1], len(B))), np.empty(B.shape)
+        carried = np.empty((B.shape[1], len(fronts.rows)))
 
-        def gather(lo: int, hi: int) -> None:
-            X[:, lo:hi] = B[fronts.order[lo:hi]].T
+        def columns(chosen: IntArray) -> slice:
+            return slice(fronts.nodes[chosen[0], 0], fronts.nodes[chosen[-1], 1])
 
-        def scatter(lo: int, hi: int) -> None:
-            result[lo:hi] = X[:, fronts.place[lo:hi]].T
+        def forward(chosen: IntArray) -> None:
+            own = columns(chosen)
+            X[:, own] = B[fronts.order[own]].T
+            solve_forward(*state, chosen, X, carried)
 
-        self.run.map(gather, rows)
-        carried = np.empty((n_columns, len(fronts.rows)))
+        def backward(chosen: IntArray) -> None:
+            solve_backward(*state, chosen, X)
+            own = columns(chosen)
+            result[fronts.order[own]] = X[:, own].T
+
         levels: list[Any] = [fronts.subtrees, *(list(level[:, None]) for level in fronts.levels)]
         for level in levels:
-            self.run.map(solve_forward, [(*state, chosen, X, carried) for chosen in level], blas=True)
+            self.run.map(forward, [(chosen,) for chosen in level], blas=True)
         for level in levels[::-1]:
-            self.run.map(solve_backward, [(*state, chosen, X) for chosen in level], blas=True)
-        self.run.map(scatter, rows)
+            self.run.map(backward, [(chosen,) for chosen in level], blas=True)
         return result
 
 
@@ -302,8 +307,9 @@ def _factor_level(
     border = (fronts.stop - fronts.start).tolist()
     here = {t: np.empty(border[t] ** 2) for t in level}
     tiles = [(t, lo, hi) for t in here for lo, hi in run.ranges(border[t], TILE)]
-    run.map(add_entries, [(*matrix, *tree, L, t) for t in here])
-    run.map(clear_columns, [(*tree, t, here[t], lo, hi) for t, lo, hi in tiles])
+    first = [partial(add_entries, *matrix, *tree, L, t) for t in here]
+    first += [partial(clear_columns, *tree, t, here[t], lo, hi) for t, lo, hi in tiles]
+    run.map(lambda loop: loop(), [(loop,) for loop in first])
     for side in (2, 3):
         children = [(t, int(fronts.nodes[t, side])) for t in here if fronts.nodes[t, side] >= 0]
         columns = [(t, child, *part) for t, child in children for part in run.ranges(border[child], TILE)]

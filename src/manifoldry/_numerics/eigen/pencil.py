@@ -144,7 +144,7 @@ class Pencil:
         else:
             A = self.A.toarray() if self.sparse else self.A.astype(np.float64)
             H = self.sign * A / self.root / np.transpose(self.root)
-        check.symmetric_form(H, H, 0.0, self.eps)
+        check.symmetric_form(H, float(np.abs(H).max()) * self.n**0.5, self.eps)
         return (H + H.T) / 2
 
     def pattern(self) -> Any:

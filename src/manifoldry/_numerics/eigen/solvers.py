@@ -108,7 +108,12 @@ def _random_start(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> Rit
         near = pencil.recalled.block[:, :width]
         start[:, : near.shape[1]] = near
     norm = 0.0 if np.isinf(tolerance.angle) else pencil.dominant_norm()  # rough vectors follow from the first steps
-    return Ritz(np.zeros(width), thin_q(start, run) if norm else start, np.full(width, np.inf), norm)
+    start = _orthonormal(start, pencil, run) if norm else start
+    return Ritz(np.zeros(width), start, np.full(width, np.inf), norm)
+
+
+def _orthonormal(block: FloatArray, pencil: Pencil, run: Run) -> FloatArray:
+    return thin_q(block, run, pencil.known, lambda part, _: part)[0]
 
 
 def _random_rows(width: int, lo: int, hi: int) -> FloatArray:
@@ -161,7 +166,7 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
         if np.isinf(best.residuals).all():  # random vectors: first without most of what is far from the spectrum's end
             for _ in range(N_FIRST_SOLVES):
                 subtract_projection(best.vectors, pencil.known, run)
-                best = replace(best, vectors=thin_q(inverse(best.vectors), run))
+                best = replace(best, vectors=_orthonormal(inverse(best.vectors), pencil, run))
             if not np.isfinite(best.vectors).all():
                 return None
         best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)

@@ -19,6 +19,9 @@ MAX_STACK_ENTRIES = 4_000_000  # most entries of a temporary array: about 30 MB
 
 MAX_STACKED = 500_000  # most entries of a stack of neighborhoods: as fast as larger ones, and more tasks for threads
 MIN_COMPILED_POINTS = 20_000  # points from which sums of small matrices are compiled, which takes four seconds once
+MAX_LOOP_COLUMNS = 8
+"""Columns up to which compiled loops do the algebra of many neighborhoods: BLAS and LAPACK take a lock for the memory
+of every call, for which threads would wait."""
 MIN_SHARED_ROWS = 4096  # minimum number of rows of a task that sums them
 
 
@@ -53,6 +56,12 @@ def stacks(
             else:
                 members = neighbors.indices[first[:, None] + np.arange(degree)]
             yield Stack(chosen, np.column_stack([chosen, members]) if with_center else members)
+
+
+def use_loops(sample: NeighborhoodData) -> bool:
+    """Return whether compiled loops do the algebra of the neighborhoods of a sample: many points of few columns."""
+    rows = not (sample.X is None or sample.pairwise or issparse(sample.X))
+    return rows and sample.n_points >= MIN_COMPILED_POINTS and bool(sample.X.shape[1] <= MAX_LOOP_COLUMNS)
 
 
 def local_grams(sample: NeighborhoodData, stack: Stack, *, about_center: bool) -> FloatArray:
@@ -136,12 +145,13 @@ def sum_outer(
     from manifoldry._numerics.kernels.assembly import sum_rows
 
     ends, origins = (_ends([array.shape for array in arrays]) for arrays in zip(*parts, strict=True))
-    members = joined([members.ravel() for members, _ in parts], run, np.int32)
-    values = joined([F.ravel() for _, F in parts], run)
+    members, values = joined(
+        ([array.ravel() for array in arrays] for arrays in zip(*parts, strict=True)), run, np.int32
+    )
     start, block, place = reversed_lists(ends, members, n_points, run)
     state = (ends, members, origins, values, start, block, place, complement)
     sums = run.map(sum_rows, [(*state, lo, hi) for lo, hi in run.shares(n_points, MIN_SHARED_ROWS)])
-    counts, indices, data = (joined(arrays, run) for arrays in zip(*sums, strict=True))
+    counts, indices, data = joined(zip(*sums, strict=True), run)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)  # scipy would copy the indices into the wider type of the two

@@ -12,7 +12,15 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Embedding, FloatArray, NeighborGraph, Spectrum
 from manifoldry._numerics.geometry.affinity import laplacian
 from manifoldry._numerics.geometry.dimension import intrinsic_dimension
-from manifoldry._numerics.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_outer
+from manifoldry._numerics.geometry.neighborhoods import (
+    Stack,
+    gather,
+    local_grams,
+    row_width,
+    stacks,
+    sum_outer,
+    use_loops,
+)
 from manifoldry._numerics.geometry.principal import gram_scores, principal_scores
 from manifoldry.graph._sample import NeighborhoodData
 
@@ -57,11 +65,16 @@ def tangents(sample: NeighborhoodData, d: int, run: Run) -> list[Tangents]:
 
 def _local_scores(sample: NeighborhoodData, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
     """Return local eigenvalues (m, min(s, D)), descending, and the first d principal coordinates, padded with zeros."""
-    m, s = stack.members.shape
+    X, (m, s) = sample.X, stack.members.shape
     if sample.pairwise:
         values, scores = gram_scores(local_grams(sample, stack, about_center=False), d)
+    elif use_loops(sample) and X.shape[1] <= s:
+        from manifoldry._numerics.kernels.assembly import local_scores
+
+        values, scores = np.empty((m, X.shape[1])), np.empty((m, s, min(d, X.shape[1])))
+        local_scores(stack.members, np.ascontiguousarray(X), values, scores)
     else:
-        rows = gather(sample.X, stack.members)
+        rows = gather(X, stack.members)
         rows -= rows[:, :1].copy()  # exact for near points, whose mean would carry the rounding of a far origin
         rows -= rows.mean(axis=1, keepdims=True)
         values, scores = principal_scores(rows, d)

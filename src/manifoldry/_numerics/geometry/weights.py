@@ -18,6 +18,7 @@ from manifoldry._numerics.geometry.neighborhoods import (
     row_width,
     stacks,
     sum_outer,
+    use_loops,
 )
 from manifoldry.graph._sample import NeighborhoodData
 
@@ -95,7 +96,13 @@ def reconstruction(sample: NeighborhoodData, reg: float, run: Run, *, nonnegativ
     parts = list(stacks(sample.neighbors, row_width(sample), with_center=False))
 
     def work(stack: Stack) -> FloatArray:
-        return solve(local_grams(sample, stack, about_center=True), reg)
+        if nonnegative or not use_loops(sample):
+            return solve(local_grams(sample, stack, about_center=True), reg)
+        from manifoldry._numerics.kernels.assembly import local_weights
+
+        weights, members = np.empty(stack.members.shape), np.ascontiguousarray(stack.members, dtype=np.int64)
+        local_weights(stack.centers, members, np.ascontiguousarray(sample.X), reg, weights)
+        return weights
 
     with run.stage("weights"):
         solutions = run.map(work, [(stack,) for stack in parts], blas=True)
@@ -174,8 +181,8 @@ def misfit_map(W: csr_array, run: Run) -> csr_array:
 
     parts = run.map(rows, run.shares(n, MIN_SHARED_ROWS))
     ends = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]), dtype=W.indptr.dtype)
-    entries = (joined([part.data for part in parts], run), joined([part.indices for part in parts], run), ends)
-    return csr_array(entries, shape=W.shape)
+    data, indices = joined(zip(*((part.data, part.indices) for part in parts), strict=True), run)
+    return csr_array((data, indices, ends), shape=W.shape)
 
 
 def alignment(W: csr_array, run: Run) -> csr_array:

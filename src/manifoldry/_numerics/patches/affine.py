@@ -132,7 +132,7 @@ def align_charts(
     At least the share ``min_participation`` of the points carries a coordinate. ``isometric`` restores true scale.
     """
     c, r = atlas.charts.n_patches, atlas.charts.width
-    active = atlas.overlaps[atlas.overlaps.active(atlas.charts.sizes)]
+    active = atlas.overlaps[atlas.overlaps.active(atlas.charts.sizes)[0]]
     maps = AlignedPatches(np.zeros((c, r, d)), np.zeros((c, d)), patch_components(active, c))
     members, entries = at_home(atlas.members, maps)
     f, component = atlas.coordinates[entries], np.zeros(members.n_points, dtype=np.int64)

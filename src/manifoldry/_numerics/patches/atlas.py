@@ -93,10 +93,10 @@ class Atlas:
     @cached_property
     def distortion(self) -> float:
         """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
-        finite = self.distortions[np.isfinite(self.distortions)]
+        finite = _chosen(self.distortions, np.isfinite(self.distortions))
         if not len(finite):
             return 0.0
-        intact = finite[finite < 1]
+        intact = _chosen(finite, finite < 1)
         torn = max(0.0, 1 - len(intact) / len(finite) - IGNORED_TORN_SHARE)
         return float(np.sqrt((np.square(intact).mean() if len(intact) else 0.0) + torn))
 
@@ -114,6 +114,10 @@ class Atlas:
         distortions, ratios = self.distortions[intact], edge_ratios(graph, Y, run, once=True)[intact]
         limit = max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(distortions).mean())))
         return bool((np.abs(ratios / (1 + distortions) - 1) <= limit).mean() >= INCONSISTENT_QUANTILE)
+
+
+def _chosen(values: FloatArray, mask: Array) -> FloatArray:
+    return values if mask.all() else values[mask]
 
 
 @dataclass(frozen=True)
@@ -203,10 +207,10 @@ def _connected_atlas(
     """Return the atlas of the cells, with an overlap that connects each component of the graph, if any does."""
     cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
     growths = 0
-    atlas = build_atlas(X, graph, cover, options, run)
+    atlas = build_atlas(X, graph, cover, options, run, cells.labels)
     while atlas.components.max() >= n_components and (growths < MAX_GROWTHS or cover.overlap < MAX_GROWN_OVERLAP):
         cover, growths = replace(cover, overlap=cover.overlap * OVERLAP_GROWTH), growths + 1
-        atlas = build_atlas(X, graph, cover, options, run)
+        atlas = build_atlas(X, graph, cover, options, run, cells.labels)
     return atlas
 
 
@@ -266,10 +270,14 @@ def choose_atlas(
     return best, history
 
 
-def build_atlas(X: FloatArray, graph: NeighborGraph, cover: Cover, options: ChartOptions, run: Run) -> Atlas:
-    """Return the atlas of a given cover."""
-    cells = isinstance(cover, VoronoiCover) and use_loops(X)
-    members = cast(VoronoiCover, cover).sample_members(X, run) if cells else cover.members(X, run)
+def build_atlas(
+    X: FloatArray, graph: NeighborGraph, cover: Cover, options: ChartOptions, run: Run, labels: IntArray | None = None
+) -> Atlas:
+    """Return the atlas of a given cover; ``labels`` are the cells of the points if they are known."""
+    known = labels is not None and use_loops(X)
+    members = (
+        cast(VoronoiCover, cover).sample_members(X, cast(IntArray, labels), run) if known else cover.members(X, run)
+    )
     charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
     return charted_atlas(X, graph, cover, members, charts, run)
 

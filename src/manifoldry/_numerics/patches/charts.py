@@ -58,6 +58,7 @@ def layout_kind(charts: Charts) -> Literal["patches", "PCA", "Isomap"]:
 
 MAX_FIT_POINTS = 500  # points that a chart is fitted to: more change it by less than its own residual
 MAX_FIT_POINTS_OF_ALL = 8_000  # points that the charts of few patches are fitted to together
+MAX_STACKED_POINTS = 4096  # points of the patches whose charts one task fits, a millisecond
 MIN_F_RATIO = 4.0  # F-ratio of the quadratic terms from which a patch counts as curved and not as noisy
 MAX_CHART_NEWTON_STEPS, CHART_NEWTON_TOL = 30, 1e-14
 """Limits of the inverse arc-length correction; the tolerance is relative to the largest coordinate."""
@@ -226,9 +227,10 @@ def fit_curved_charts(
 def _stacks_of_patches(patches: list[tuple[int, IntArray]], n_columns: int) -> list[tuple[IntArray, list[IntArray]]]:
     """Return numbers and points of patches in stacks of similar numbers of points, which the cache of a core holds."""
     stacks: list[tuple[list[int], list[IntArray]]] = []
+    most = min(MAX_STACKED_POINTS, MAX_CACHED_ENTRIES // n_columns)
     for patch, points in sorted(patches, key=lambda item: -len(item[1])):
         longest = len(stacks[-1][1][0]) if stacks else 0
-        if not stacks or (len(stacks[-1][0]) + 1) * longest * n_columns > MAX_CACHED_ENTRIES:
+        if not stacks or (len(stacks[-1][0]) + 1) * longest > most:
             stacks.append(([], []))
         stacks[-1][0].append(patch)
         stacks[-1][1].append(points)

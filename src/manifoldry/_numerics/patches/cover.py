@@ -59,7 +59,7 @@ class Membership:
         points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
-    @property
+    @cached_property
     def starts(self) -> IntArray:
         """Where the entries of each point begin, and the number of all, shape (n + 1,)."""
         return np.concatenate([[0], np.cumsum(np.bincount(self.points, minlength=self.n_points))])
@@ -148,12 +148,11 @@ class VoronoiCover:
         reach = np.where(padding, -np.inf, self.reach[self.neighbors])
         return self.centers, self.neighbors.astype(np.int32), steps, np.square(steps).sum(axis=2), reach, self.even
 
-    def sample_members(self, X: FloatArray, run: Run) -> Membership:
-        """Return the patches of the rows of a large sample, by compiled loops."""
+    def sample_members(self, X: FloatArray, labels: IntArray, run: Run) -> Membership:
+        """Return the patches of the rows of a large sample, given their cells, by compiled loops."""
         from manifoldry._numerics.kernels.patch_rows import join_entries, list_patches
 
         n, tables, tasks = len(X), self.tables, run.shares(len(X), MIN_SWEPT_ROWS)
-        labels = nearest_center(X, self.centers, run, compiled=True)
         listed = np.empty((n, self.neighbors.shape[1] + 1), dtype=np.int64)
         counts, weights = np.empty(n, dtype=np.int64), np.empty(listed.shape)
         run.map(lambda lo, hi: list_patches(X, labels, tables, lo, hi, counts, listed, weights), tasks)
@@ -297,9 +296,9 @@ class CellSearch:
                 centers, labels = _without_empty(centers, labels)
                 divided = (parts, owners) if len(centers) == n_before else None
                 return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers), self.run, divided))
-            new_labels = np.cumsum(large) - 1
-            mask = large[parts]
-            centers = _group_means(X[mask], new_labels[parts[mask]], int(large.sum()), self.volume[mask])
+            count = int(large.sum())
+            groups = np.where(large, np.cumsum(large) - 1, count)[parts]
+            centers = _group_means(X, groups, count, self.volume)
         return cells_around(X, graph, centers, self.run)
 
     def _centers(self, n_cells: int) -> FloatArray:
@@ -392,9 +391,12 @@ def _swept_kmeans(search: CellSearch, n_cells: int, rng: np.random.Generator) ->
 
 
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
-    # One entry per column, in the order of the rows: nothing to sort.
-    sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups, len(X))) @ X
-    return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
+    """Return the weighted means of the groups below ``n_groups``; the points of group ``n_groups`` are left out."""
+    if X.shape[1] <= MAX_STEP_COLUMNS:
+        sums = np.stack([np.bincount(groups, weights * column, n_groups + 1) for column in X.T], axis=1)
+    else:  # one entry per column, in the order of the rows: nothing to sort
+        sums = sp.csc_array((weights, groups, np.arange(len(X) + 1)), shape=(n_groups + 1, len(X))) @ X
+    return np.asarray(sums[:n_groups] / np.bincount(groups, weights, n_groups + 1)[:n_groups, None], dtype=float)
 
 
 def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
@@ -422,10 +424,10 @@ def cell_borders(
         across = np.flatnonzero((a != b) & (a >= 0) & (b >= 0))
         return np.unique(a[across] * n_cells + b[across])
 
-    keys = np.concatenate(run.map(crossing, run.shares(len(ends), MIN_SWEPT_ROWS)))
-    a, b = keys // n_cells, keys % n_cells
-    adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
-    return padded_lists(adjacency)
+    found = np.concatenate(run.map(crossing, run.shares(len(ends), MIN_SWEPT_ROWS)))
+    keys = np.unique(np.r_[found, found % n_cells * n_cells + found // n_cells])
+    starts = np.searchsorted(keys, n_cells * np.arange(n_cells + 1))
+    return padded_lists(sp.csr_array((np.ones(len(keys)), keys % n_cells, starts), shape=(n_cells, n_cells)))
 
 
 def padded_lists(adjacency: sp.csr_array) -> IntArray:

@@ -87,9 +87,10 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
     component[members.points] = stitched.components[members.patches]
     frames, shifts = stitched.frames.copy(), stitched.shifts.copy()
     for label in range(stitched.n_components):
-        inside, patches = np.flatnonzero(component == label), stitched.components == label
-        if not len(inside):
+        inside, patches = component == label, stitched.components == label
+        if not inside.any():
             continue
+        inside = slice(None) if inside.all() else inside
         wide[inside], axes, mean = principal_rotation(wide[inside])
         frames[patches], shifts[patches] = frames[patches] @ axes, (shifts[patches] - mean) @ axes
     spectrum = rotated_spectrum(wide)
@@ -240,11 +241,11 @@ def lay_out(
     ``overlaps`` of more points may replace those of the atlas; ``start`` holds initial frames and shifts.
     """
     overlaps, sizes = atlas.overlaps if overlaps is None else overlaps, atlas.charts.sizes
-    active = overlaps.active(sizes)
+    active, well_conditioned = overlaps.active(sizes)
     stitched = stitch(overlaps[active], sizes, run, max_rank, start)
     with run.stage("unfolding"):
         unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components, run)
-    return PatchLayout(atlas, overlaps, overlaps.well_conditioned(sizes), active, unfolded)
+    return PatchLayout(atlas, overlaps, well_conditioned, active, unfolded)
 
 
 def fallback_layout(

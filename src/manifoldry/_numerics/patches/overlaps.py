@@ -57,12 +57,13 @@ class Overlaps:
         """Return which overlaps are well conditioned."""
         return self.tightness(sizes) >= MIN_TIGHTNESS
 
-    def active(self, sizes: IntArray) -> Array:
-        """Return which overlaps connect the patches: well-conditioned ones, and thin ones where needed."""
+    def active(self, sizes: IntArray) -> tuple[Array, Array]:
+        """Return which overlaps connect the patches, and which are well conditioned: others only where needed."""
         tightness = self.tightness(sizes)
         well_conditioned = tightness >= MIN_TIGHTNESS
         labels = patch_components(self[well_conditioned], len(sizes))
-        return well_conditioned | ((tightness >= MIN_HINGE_TIGHTNESS) & (labels[self.first] != labels[self.second]))
+        needed = (tightness >= MIN_HINGE_TIGHTNESS) & (labels[self.first] != labels[self.second])
+        return well_conditioned | needed, well_conditioned
 
 
 def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:
@@ -94,6 +95,11 @@ def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlap
 
 def merged_overlaps(one: Overlaps, other: Overlaps) -> Overlaps:
     """Return the overlaps by two sets of points together: counts are added, means weighted by them."""
+    if np.array_equal(one.first, other.first) and np.array_equal(one.second, other.second):
+        counts = one.counts + other.counts
+        share, rest = ((part.counts / counts)[:, None, None] for part in (one, other))
+        means, moments = (share * a + rest * b for a, b in ((one.means, other.means), (one.moments, other.moments)))
+        return Overlaps(one.first, one.second, counts, means, moments)
     n_patches = 1 + int(max(one.second.max(initial=0), other.second.max(initial=0)))
     keys, pair = np.unique(
         np.concatenate([part.first * n_patches + part.second for part in (one, other)]), return_inverse=True

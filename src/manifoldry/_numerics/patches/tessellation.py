@@ -391,7 +391,7 @@ def _stitched_start(
     inner = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), shape=shared.shape)
     members = Membership.of_matrix(shared + inner)
     overlaps = find_overlaps(members, charts.coordinates(X, members, run), tesserae.n_patches)
-    stitched = stitch(overlaps[overlaps.active(charts.sizes)], charts.sizes, run, max_rank=n_components)
+    stitched = stitch(overlaps[overlaps.active(charts.sizes)[0]], charts.sizes, run, max_rank=n_components)
     if stitched.n_components > 1:
         return None
     return tesserae.fitted(padded(stitched.images(labels, tesserae.f), n_components), proper=False)

@@ -443,7 +443,7 @@ class Estimator(BaseEstimator, ABC):
         certificates = certificates_of(self)
         unproven = [each.sentence for each in certificates if each.verdict == "bound only"]
         first, second = ranked(collected.warnings, causes, notes.get("advice", ()), symptoms, unproven)
-        if not self._for_visualization and np.isfinite(getattr(self, "embedding_", np.nan)).all():
+        if second and not self._for_visualization and np.isfinite(getattr(self, "embedding_", np.nan)).all():
             # A linear map or features of a joined graph are what they would be of a connected one.
             remarks += [text for text, category in second if category is DisconnectedWarning]
             second = [(text, category) for text, category in second if category is not DisconnectedWarning]

@@ -56,6 +56,10 @@ class GeodesicMixin(GraphEmbedder):
 
     _chunk_support = ChunkSupport(n_rows=5_000)
 
+    def _embed_sample(self, sample: NeighborhoodData, run: Run) -> Embedding:
+        sample = replace(sample, neighbors=sample.graph)  # paths need no lists, whose memory is free from here on
+        return super()._embed_sample(sample, run)
+
 
 @register(
     problem="eigen",

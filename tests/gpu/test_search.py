@@ -42,7 +42,14 @@ def _smallest(rows, width, run, n_threads, chunk):
         part[:, : there.shape[1]] = there
         bits = run.gpu.array(part.view(integer).reshape(-1))
         flip = np.iinfo(integer).max
-        keep_smallest(m, n_threads, bits, chunk + 3, there.shape[1], first, 2, int(flip), kept, columns)
+        # Two tiles, of one row and of the others.
+        ends, last = (chunk + 3) * np.arange(m + 1), first + there.shape[1]
+        tiles = [
+            [0, 1, 0, 7, 8, first, last, chunk + 3, 0, 0, 0],
+            [0, m, 0, 8, 7 + m, first, last, chunk + 3, 0, 0, ends[1]],
+        ]
+        table = run.gpu.array(np.array(tiles[: min(m, 2)]))
+        keep_smallest(m, n_threads, bits, table, 5, int(flip), kept, columns)
     return run.gpu.host(kept)[2:], run.gpu.host(columns)[2:]
 
 

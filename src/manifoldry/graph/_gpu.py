@@ -19,8 +19,12 @@ from manifoldry._core.run import Run
 from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.graph._engines import MAX_ROUNDING_SHARE, N_CENTER_ROWS, exact_engine, recall_by_distance, without_self
 from manifoldry.graph._kernels.gpu_nearest import (
+    FILL_END,
+    FIRST,
+    KEEP_END,
     LANES,
     LARGEST,
+    LAST,
     MAX_COORDINATE,
     MAX_KEPT,
     MAX_THREADS,
@@ -44,8 +48,9 @@ N_PARTITIONS = 3
 N_PROBE_ROWS, N_TESTED_ROWS, PROBED_SHARE, MIN_RECALL = 1000, 256, 0.996, 0.985
 """Rows whose true neighbors set how many cells are compared, other rows on which the recall is measured, the share of
 true neighbors that these cells must hold, and the recall below which single precision does not suffice."""
-TILE_ROWS, TILE_ENTRIES, FACTOR_ENTRIES = 2048, 1 << 27, 1 << 25
-"""Rows of a tile, and maximum numbers of its scores, 0.5 GB, and of the entries of the right factor."""
+MAX_TILES, TILE_ROWS, TILE_ENTRIES, FACTOR_ENTRIES = 16, 2048, 1 << 27, 1 << 25
+"""Maximum number of tiles at once, rows of a tile, and maximum numbers of the scores of all, 0.5 GB, and of the entries
+of a right factor."""
 GROUP_ROWS, GROUP_ENTRIES = 1 << 18, 1 << 24
 """Rows that are ranked together, and maximum number of candidates in the table of their cells."""
 
@@ -278,7 +283,7 @@ class _Probes:
 
 
 class _Scores:
-    """Scores |x|^2 - 2 q.x of queries around the center of their cell, a tile at a time in the same memory."""
+    """Scores |x|^2 - 2 q.x of queries around the center of their cell, some tiles at a time in the same memory."""
 
     def __init__(self, X: Any, Q: Any, order: Any, fitted: DeviceSearch, part: int, real: Any, gpu: Device) -> None:
         (n, n_columns), xp = X.shape, gpu.xp
@@ -287,9 +292,12 @@ class _Scores:
         self.n_rows = max(1, min(TILE_ROWS, len(order), FACTOR_ENTRIES // self.depth))
         most = min(TILE_ENTRIES, gpu.free_bytes // (4 * self.real.itemsize)) // self.n_rows
         self.n_points = max(4, min(n + 3, most, FACTOR_ENTRIES // self.depth)) // 4 * 4
-        sizes = self.n_rows * self.n_points, self.n_rows * self.depth, self.depth * self.n_points
-        gpu.require("A tile of the neighbor search", sum(sizes) * self.real.itemsize)
-        self.tile, self.left, self.right = (xp.zeros(size, dtype=real) for size in sizes)  # padding stays finite
+        # Of all tiles together: their number, scores, rows of queries, and points.
+        n_queries = min(MAX_TILES * self.n_rows, max(self.n_rows, len(order)))
+        self.room = np.array([MAX_TILES, self.n_rows * self.n_points, n_queries, 2 * self.n_points])
+        sizes = self.room[1:] * [1, self.depth, self.depth]
+        gpu.require("Tiles of the neighbor search", int(sizes.sum()) * self.real.itemsize)
+        self.tile, self.left, self.right = (xp.zeros(int(size), dtype=real) for size in sizes)  # padding stays finite
         self.norms = xp.empty(len(order))
         self.flip = int(np.iinfo(f"i{self.real.itemsize}").max)
         self.bits = view(self.tile.view(f"i{self.real.itemsize}"))
@@ -302,25 +310,45 @@ class _Scores:
     ) -> tuple[Any, Any]:
         """Return for the rows of the tiles the ``width`` smallest scores and their positions in the table, ascending.
 
-        The queries of a cell are compared with the points in its span of the table.
+        The queries of a cell are compared with the points in its span of the table. To start a loop takes as long as
+        some small tiles, so several are filled, and searched, at once.
         """
-        base, n = tiles[0][1], tiles[-1][2] - tiles[0][1]
-        kept = self.xp.full((n, width), LARGEST, dtype=np.int64)
-        columns = self.xp.full((n, width), -1, dtype=np.int32)
+        base, n, xp = tiles[0][1], tiles[-1][2] - tiles[0][1], self.xp
+        kept = xp.full((n, width), LARGEST, dtype=np.int64)
+        columns = xp.full((n, width), -1, dtype=np.int32)
         lists, listed = (view(kept), view(columns)), view(table)
-        for cell, lo, hi in tiles:
-            first, end = spans[cell]
-            for start in range(first, end, self.n_points):
-                n_points = min(self.n_points, end - start)
-                stride = -(-n_points // 4) * 4
-                tile = cell, lo, hi, start, start + n_points, stride, self.depth
-                fill_factors.over(hi - lo + n_points, *self.rows, listed, *self.center, *tile, *self.factors)
-                left = self.left[: (hi - lo) * self.depth].reshape(hi - lo, self.depth)
-                right = self.right[: self.depth * stride].reshape(self.depth, stride)
-                self.xp.dot(left, right, out=self.tile[: (hi - lo) * stride].reshape(hi - lo, stride))
-                n_threads = min(MAX_THREADS, max(2, n_points // 64))  # for few points few threads
-                keep_smallest(hi - lo, n_threads, self.bits, stride, n_points, start, lo - base, self.flip, *lists)
+        for batch in self._batches(tiles, spans):
+            there = view(xp.asarray(batch))
+            fill_factors.over(batch[-1, FILL_END], *self.rows, listed, *self.center, there, self.depth, *self.factors)
+            for _, _, _, lo, hi, _, _, stride, left, right, scores in batch.tolist():
+                m = hi - lo
+                factor = self.left[left : left + m * self.depth].reshape(m, self.depth)
+                points = self.right[right : right + self.depth * stride].reshape(self.depth, stride)
+                xp.dot(factor, points, out=self.tile[scores : scores + m * stride].reshape(m, stride))
+            most = int((batch[:, LAST] - batch[:, FIRST]).max())
+            n_threads = min(MAX_THREADS, max(2, most // 64))  # for few points few threads
+            keep_smallest(batch[-1, KEEP_END], n_threads, self.bits, there, base, self.flip, *lists)
         return kept, columns
+
+    def _batches(self, tiles: list[tuple[int, int, int]], spans: dict[int, tuple[int, int]]) -> Iterator[IntArray]:
+        """Yield tables of tiles that have room together, none with rows that are also in another."""
+        batch: list[list[int]] = []
+        used, ends = np.zeros(4, dtype=np.int64), [0, 0]
+        for cell, lo, hi in tiles:
+            begin, end = spans[cell]
+            for first in range(begin, end, self.n_points):
+                last = min(end, first + self.n_points)
+                stride = -(-(last - first) // 4) * 4
+                size = np.array([1, (hi - lo) * stride, hi - lo, stride])
+                if batch and (first > begin or (used + size > self.room).any()):
+                    yield np.array(batch)
+                    batch, used, ends = [], np.zeros(4, dtype=np.int64), [0, 0]
+                ends = [ends[0] + hi - lo + last - first, ends[1] + hi - lo]
+                _, scores, rows, points = used.tolist()
+                places = rows * self.depth, points * self.depth, scores
+                batch.append([*ends, cell, lo, hi, first, last, stride, *places])
+                used += size
+        yield np.array(batch)
 
     def in_doubt(self, last: Any, norms: Any, farthest: Any) -> Any:
         """Return which rows may lack a neighbor, given their last scores, |q|^2 and their largest distances."""

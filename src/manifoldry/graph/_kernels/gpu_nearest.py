@@ -17,7 +17,11 @@ the maximum number of threads: one step adds at most their product to the slots.
 N_SLOTS = 2048
 """A power of two, at least ``MAX_KEPT + MAX_NEW + SCORES_PER_THREAD * MAX_THREADS``."""
 BOUND_COLUMNS = 8192
-"""Scores of a row, at most, that give a bound for the others: with all 39,000 the selection took 70 % longer."""
+"""Scores of a row, at most and up to a quarter, that give a bound for the others: with all of 39,000 the selection took
+70 % longer."""
+FILL_END, KEEP_END, CELL, LO, HI, FIRST, LAST, STRIDE, LEFT, RIGHT, SCORES = range(11)
+"""Columns of a table of tiles: ends of their threads in `fill_factors` and of their blocks in `keep_smallest`; the cell,
+queries and points of a tile, the length of its rows, and where its factors and its scores begin."""
 LANES, RANKED_ROWS = 32, 4
 """Threads that rank the candidates of a row, and rows of a block of these."""
 LARGEST, NOBODY = 2**63 - 1, 2**31 - 1
@@ -33,34 +37,39 @@ def _centered(value, center, scale):  # type: ignore[no-untyped-def]
 
 @device_kernel(
     [
-        f"void({data}[:, ::1], {data}[:, ::1], int32[::1], int32[::1], float64[:, ::1], float64, int64, int64, int64, "
-        f"int64, int64, int64, int64, {real}[::1], {real}[::1], float64[::1])"
+        f"void({data}[:, ::1], {data}[:, ::1], int32[::1], int32[::1], float64[:, ::1], float64, int64[:, ::1], int64, "
+        f"{real}[::1], {real}[::1], float64[::1])"
         for data in ("float32", "float64")
         for real in ("float32", "float64")
     ]
 )
-def fill_factors(  # type: ignore[no-untyped-def]
-    X, Q, order, table, centers, scale, cell, lo, hi, first, last, stride, depth, left, right, norms
-):
-    """Fill the factors of scores |x|^2 - 2 q.x around the center of a cell, and ``norms[lo:hi]``, the squares |q|^2.
+def fill_factors(X, Q, order, table, centers, scale, tiles, depth, left, right, norms):  # type: ignore[no-untyped-def]
+    """Fill the factors of scores |x|^2 - 2 q.x around the center of a tile's cell, and ``norms``, the squares |q|^2.
 
-    ``left`` (hi - lo, depth) belongs to the rows ``order[lo:hi]`` of Q and ``right`` (depth, stride) to the rows
-    ``table[first:last]`` of X. The depth is the number of columns and at least one for |x|^2.
+    The left factor of a tile (hi - lo, depth) belongs to the rows ``order[lo:hi]`` of Q and the right one (depth,
+    stride) to the rows ``table[first:last]`` of X. The depth is the number of columns and at least one for |x|^2.
     """
-    i, n_points, n_columns = cuda.grid(1), last - first, X.shape[1]
-    norm = 0.0
+    i, t, n_columns = cuda.grid(1), 0, X.shape[1]
+    if i >= tiles[len(tiles) - 1, FILL_END]:
+        return
+    while i >= tiles[t, FILL_END]:
+        t += 1
+    if t > 0:
+        i -= tiles[t - 1, FILL_END]
+    cell, stride, n_points, norm = tiles[t, CELL], tiles[t, STRIDE], tiles[t, LAST] - tiles[t, FIRST], 0.0
     if i < n_points:
-        row = table[first + i]
+        row, start = table[tiles[t, FIRST] + i], tiles[t, RIGHT] + i
         for j in range(n_columns):
             value = _centered(np.float64(X[row, j]), centers[cell, j], scale)
-            right[j * stride + i] = value
+            right[start + j * stride] = value
             norm += value * value
-        right[n_columns * stride + i] = norm
+        right[start + n_columns * stride] = norm
         for j in range(n_columns + 1, depth):
-            right[j * stride + i] = 0.0
-    elif i < n_points + hi - lo:
+            right[start + j * stride] = 0.0
+    else:
         i -= n_points
-        row, start = order[lo + i], i * depth
+        query = tiles[t, LO] + i
+        row, start = order[query], tiles[t, LEFT] + i * depth
         for j in range(n_columns):
             value = _centered(np.float64(Q[row, j]), centers[cell, j], scale)
             left[start + j] = -2.0 * value
@@ -68,7 +77,7 @@ def fill_factors(  # type: ignore[no-untyped-def]
         left[start + n_columns] = 1.0
         for j in range(n_columns + 1, depth):
             left[start + j] = 0.0
-        norms[lo + i] = norm
+        norms[query] = norm
 
 
 @cuda.jit(device=True)
@@ -139,7 +148,7 @@ def _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns):  # ty
     thread, n_threads, smallest = cuda.threadIdx.x, cuda.blockDim.x, LARGEST
     if n_kept > n_threads or width <= SCORES_PER_THREAD * n_threads:
         return LARGEST
-    for column in range(thread, min(width, BOUND_COLUMNS), SCORES_PER_THREAD * n_threads):
+    for column in range(thread, min(width // 4, BOUND_COLUMNS), SCORES_PER_THREAD * n_threads):
         a, b, c, d = _four_scores(scores, start, column, width, flip)
         smallest = min(smallest, min(min(a, b), min(c, d)))
     slot_scores[thread], slot_columns[thread] = smallest, thread
@@ -150,25 +159,28 @@ def _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns):  # ty
 
 
 @device_kernel(
-    [
-        f"void({bits}[::1], int64, int64, int64, int64, int64, int64[:, ::1], int32[:, ::1])"
-        for bits in ("int32", "int64")
-    ]
+    [f"void({bits}[::1], int64[:, ::1], int64, int64, int64[:, ::1], int32[:, ::1])" for bits in ("int32", "int64")]
 )
-def keep_smallest(scores, stride, width, first, lo, flip, kept, columns):  # type: ignore[no-untyped-def]
-    """Merge the smallest scores of rows (n_blocks, stride), of which ``width`` count, into the lists from row ``lo``.
+def keep_smallest(scores, tiles, base, flip, kept, columns):  # type: ignore[no-untyped-def]
+    """Merge the smallest scores of the rows of tiles into the lists, the first of which is that of row ``base``.
 
     ``scores`` are bits of floating-point numbers, and ``flip`` the largest integer of their type. A list holds scores
-    and the columns, the first of which has the number ``first``, in ascending order: (`LARGEST`, -1) if it is not full.
-    A block owns a row. Its list and the new entries lie in slots. A score is compared only with the last of the list
-    and with a bound of the smallest ones, the few below both are added in any order, and sorting decides. Later columns
-    do not replace equal earlier ones.
+    and the numbers of their points, from FIRST to LAST, in ascending order: (`LARGEST`, -1) if it is not full. A block
+    owns a row. Its list and the new entries lie in slots. A score is compared only with the last of the list and with a
+    bound of the smallest ones, the few below both are added in any order, and sorting decides. Later points do not
+    replace equal earlier ones.
     """
     slot_scores = cuda.shared.array(N_SLOTS, np.int64)
     slot_columns = cuda.shared.array(N_SLOTS, np.int32)
     count = cuda.shared.array(1, np.int32)
     thread, n_threads, n_kept = cuda.threadIdx.x, cuda.blockDim.x, kept.shape[1]
-    row, start = lo + cuda.blockIdx.x, cuda.blockIdx.x * stride
+    i, t = np.int64(cuda.blockIdx.x), 0
+    while i >= tiles[t, KEEP_END]:
+        t += 1
+    if t > 0:
+        i -= tiles[t - 1, KEEP_END]
+    first, width = tiles[t, FIRST], tiles[t, LAST] - tiles[t, FIRST]
+    row, start = tiles[t, LO] - base + i, tiles[t, SCORES] + i * tiles[t, STRIDE]
     bound = _bound(scores, start, width, flip, n_kept, slot_scores, slot_columns)
     for slot in range(thread, n_kept, n_threads):
         slot_scores[slot] = kept[row, slot]

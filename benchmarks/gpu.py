@@ -305,8 +305,8 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
     caption = (
         f"Calls on a GPU ({gpu_name()}), on all cores and on one, from rows on the host to the result there: the "
         "imports of a process, its first call with cached loops, and the second. Trustworthiness "
-        f"at {N_SAMPLED:,} and labels at {N_LABELED:,} of {N_JUDGED:,} rows; divergence from the probabilities of all true "
-        "neighbors; stages are the longest, in seconds."
+        f"at {N_SAMPLED:,} and labels at {N_LABELED:,} of {N_JUDGED:,} rows; divergence from the probabilities of all "
+        "true neighbors; stages are the longest, in seconds."
     )
     table = Table("gpu", caption, columns, ("cupy-cuda13x", "numba-cuda", "torch", "torchdr"))
     rows = {(row["call"], row["device"]): row for row in earlier}

@@ -15,7 +15,7 @@ from manifoldry._core.registry import list_clusterings, list_methods
 BUDGETS = {
     "_core": (3_550, 17),
     "_numerics": (21_300, 115),
-    "graph": (3_915, 15),
+    "graph": (3_950, 15),
     "data": (8_080, 36),
     "methods": (19_355, 79),
     "evaluation": (10_565, 42),

@@ -20,6 +20,7 @@ def small_cells(monkeypatch):
         "MAX_EXACT_ROWS": 50,
         "N_PROBE_ROWS": 40,
         "PROBED_SHARE": 1.0,
+        "N_PARTITIONS": 2,
         "N_TESTED_ROWS": 16,
         "N_SPARE_SCORES": 3,
         "TILE_ROWS": 12,

@@ -9,7 +9,16 @@ import numpy as np
 from manifoldry._core.device import Device
 from manifoldry._core.values import Array, FloatArray, IntArray
 from manifoldry._numerics.gpu.kernels.rank_counts import count_before, distances_to_all
-from manifoldry.graph._kernels.gpu_nearest import LARGEST, MAX_KEPT, keep_smallest
+from manifoldry.graph._kernels.gpu_nearest import (
+    HI,
+    KEEP_END,
+    LARGEST,
+    LAST,
+    MAX_KEPT,
+    N_FIELDS,
+    STRIDE,
+    keep_smallest,
+)
 
 MAX_DISTANCES = 1 << 27
 """Distances of the sampled points of a block to all points, in each space: 1 GB."""
@@ -49,7 +58,9 @@ def _nearest(distances: Any, k: int, gpu: Device) -> tuple[IntArray, FloatArray]
     kept = xp.full((b, k), LARGEST, dtype=np.int64)
     columns = xp.full((b, k), -1, dtype=np.int32)
     bits = distances.reshape(-1).view(np.int64)
-    keep_smallest(b, min(N_THREADS, max(2, n // 64)), bits, n, n, 0, 0, LARGEST, kept, columns)
+    tile = np.zeros((1, N_FIELDS), dtype=np.int64)  # all distances
+    tile[0, [KEEP_END, HI]], tile[0, [LAST, STRIDE]] = b, n
+    keep_smallest(b, min(N_THREADS, max(2, n // 64)), bits, xp.asarray(tile), 0, LARGEST, kept, columns)
     return gpu.host(columns).astype(np.int64), gpu.host(kept).view(np.float64)
 
 

@@ -19,7 +19,7 @@ N_SLOTS = 2048
 BOUND_COLUMNS = 8192
 """Scores of a row, at most and up to a quarter, that give a bound for the others: with all of 39,000 the selection took
 70 % longer."""
-FILL_END, KEEP_END, CELL, LO, HI, FIRST, LAST, STRIDE, LEFT, RIGHT, SCORES = range(11)
+FILL_END, KEEP_END, CELL, LO, HI, FIRST, LAST, STRIDE, LEFT, RIGHT, SCORES = range(N_FIELDS := 11)
 """Columns of a table of tiles: ends of their threads in `fill_factors` and of their blocks in `keep_smallest`, then
 cell, queries and points of a tile, the length of its rows, and where its factors and its scores begin."""
 LANES, RANKED_ROWS = 32, 4

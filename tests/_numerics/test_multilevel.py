@@ -69,6 +69,16 @@ def test_aggregates_without_edges_between_them_stay_apart():
     assert gaps.min() > 100 * spread
 
 
+def test_points_without_neighbors_start_at_their_own_places():
+    """An intersection of memberships leaves points whose neighbors do not list them without an edge."""
+    W = fuzzy(np.random.default_rng(0).standard_normal((300, 3))).tolil()
+    W[7], W[:, 7] = 0, 0
+    coarse, spread = _aggregated(csr_array(W), Run(0))
+    Y = np.arange(2.0 * coarse.shape[0]).reshape(-1, 2)
+    assert (Y == spread(Y)[7]).all(axis=1).any()
+    assert np.isfinite(multilevel_start(csr_array(W), 2, PARAMETERS, Run(0)).places).all()
+
+
 def test_many_points_start_from_their_aggregates_with_the_same_bits_for_any_number_of_threads(monkeypatch):
     blobs = datasets.gaussian_clusters(700, n_features=8, random_state=0)
     assert UMAP(n_epochs=5).fit(blobs.X).diagnostics_["init"] == "spectral"

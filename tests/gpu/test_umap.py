@@ -104,6 +104,9 @@ def test_positions_of_aggregates_are_spread_to_their_rows_and_neighbors(run):
     W = weights.toarray().astype(float)
     expected = (Y[label] + W @ Y[label] / W.sum(axis=1)[:, None]) / 2
     np.testing.assert_allclose(spread(Y), expected, atol=np.diff(weights.indptr).max() * 4 * EPS)
+    alone = csr_array((weights.data, weights.indices, np.append(weights.indptr, weights.nnz)), shape=(N + 1, N + 1))
+    coarse, spread = spectral.aggregated(alone, run.gpu)
+    assert np.isfinite(spread(np.ones((coarse.shape[0], 2)))).all()
 
 
 def test_many_rows_start_from_their_aggregates(run, monkeypatch):

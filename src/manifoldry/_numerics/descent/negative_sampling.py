@@ -302,10 +302,10 @@ def _layout(weights: csr_array, n_components: int, parameters: LayoutParameters,
 
 
 def _aggregated(weights: csr_array, run: Run) -> tuple[csr_array, Callable[[FloatArray], FloatArray]]:
-    """Return the sums of weights between aggregates, and what gives points positions from those of aggregates.
+    """Return the sums of weights between aggregates, and a function of their positions to those of the points.
 
     Sums of weights inside an aggregate are on the diagonal. A point gets the mean of its own aggregate's position and
-    the mean of its neighbors' ones.
+    the mean of its neighbors' ones; without a neighbor it gets its own.
     """
     if run.gpu is not None:
         from manifoldry._numerics.gpu.spectral import aggregated
@@ -321,6 +321,8 @@ def _aggregated(weights: csr_array, run: Run) -> tuple[csr_array, Callable[[Floa
     def spread(Y: FloatArray) -> FloatArray:
         own = np.column_stack([Y[label], np.ones(n)])
         sums = product(weights, own, run)
+        alone = sums[:, -1] <= 0  # without a neighbor
+        sums[alone] = own[alone]
         return (own[:, :-1] + sums[:, :-1] / sums[:, -1:]) / 2.0
 
     return csr_array(members.T @ (weights @ members)), spread

@@ -199,7 +199,7 @@ class Levels:
 
 
 def aggregated(affinities: csr_array, gpu: Device) -> tuple[csr_array, Callable[[FloatArray], FloatArray]]:
-    """Return the graph of aggregates, and what gives a row the mean of its own and of its neighbors' aggregates."""
+    """Return the graph of aggregates, and a function of their positions to those of the rows: as on the CPU."""
     graph = Graph.of_host(affinities, gpu)
     label, count = graph.aggregates()
 
@@ -207,7 +207,7 @@ def aggregated(affinities: csr_array, gpu: Device) -> tuple[csr_array, Callable[
         own = gpu.array(Y, np.float32)[label]
         means = gpu.xp.zeros_like(own)
         graph.step(own, means, 2.0, -0.5, 0.0)
-        rows: FloatArray = gpu.host(means)
+        rows: FloatArray = gpu.host(gpu.xp.where(graph.degrees[:, None] > 0, means, own))
         return rows
 
     return graph.joined(label, count).on_host(), spread
